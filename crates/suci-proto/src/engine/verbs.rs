@@ -182,7 +182,7 @@ impl SendingPeer<'_> {
         }
         *self.flush |= peer.options.mode == Mode::Response;
         shared.counters.messages_sent += queued.messages;
-        let traffic = peer.traffic_mut();
+        let traffic = &mut peer.traffic;
         traffic.messages_sent += queued.messages;
         traffic.message_bytes_sent += queued.bytes;
         let class = peer.session.outbox.next_class();

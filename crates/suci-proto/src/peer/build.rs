@@ -453,7 +453,7 @@ impl Connected<'_> {
         let mut closed = false;
         if permit.data {
             let written = write_data(&mut self.session.outbox, permit.size, train, &mut frames);
-            self.connection.traffic.bytes_resent += written.resent;
+            self.traffic.bytes_resent += written.resent;
             closed = written.closed;
             contents.data = train.packet_len() > before_messages;
             contents.eliciting |= contents.data;
@@ -512,8 +512,8 @@ impl Connected<'_> {
         connection.recovery.on_sent(numbers, now, len, kind, frames);
         connection.credit.on_sent(last, now, contents.eliciting);
         connection.numbers.advance(count, || shared.random());
-        connection.traffic.packets_sent += count;
-        connection.traffic.bytes_sent += bytes;
+        self.traffic.packets_sent += count;
+        self.traffic.bytes_sent += bytes;
         if contents.eliciting {
             self.life.ask(now, self.silence_timeout);
             let in_flight = connection.recovery.in_flight();

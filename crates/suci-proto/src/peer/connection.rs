@@ -8,7 +8,6 @@ use super::pending::Pending;
 use super::size_bounds::SizeBounds;
 use crate::ack::Received;
 use crate::congestion::{Controller, ControllerChoice};
-use crate::counters::Traffic;
 use crate::credit::{Demand, Grant, SendCredit, data_charge};
 use crate::engine::{Paths, Shared};
 use crate::limits::{self, MIN_MTU};
@@ -193,16 +192,14 @@ pub(crate) struct Connection {
     pub(crate) undo: CongestionUndo,
     /// When the controller last began anew because packets were too large for the path.
     pub(crate) anew_at: Option<Instant>,
-    /// The last decision of the program's steering function.
-    pub(crate) steered: Decision,
+    /// The last decision of the program's steering function, if there is one.
+    pub(super) steered: Option<Box<Decision>>,
     /// Bytes per second that the path delivered when last measured.
     pub(crate) delivery_rate: u64,
     /// Bounds the pace while messages or credit, and not the window, are the limit.
     pub(crate) cwnd_validation: CwndValidation,
     /// True if sending last stopped for messages, credit, rate cap or `Steer`, not for the window.
     pub(crate) app_limited: bool,
-    /// The peer's traffic counters, handed on from connection to connection.
-    pub(crate) traffic: Traffic,
 }
 
 /// Decides whether the controller's reactions to losses may be undone. If packets are late again
@@ -317,11 +314,10 @@ impl Connection {
             reclaim_at: None,
             undo: CongestionUndo::default(),
             anew_at: None,
-            steered: Decision::default(),
+            steered: None,
             delivery_rate: 0,
             cwnd_validation: CwndValidation::default(),
             app_limited: true,
-            traffic: Traffic::default(),
         };
         connection.apply_peer_mode();
         connection

@@ -5,7 +5,6 @@
 //! of the path, and counters. It forgets the state of packets given up long ago.
 
 use super::{Closing, EventQueue, Peer};
-use crate::counters::Traffic;
 use crate::limits::COOKIE_LIFETIME;
 use crate::time::Instant;
 
@@ -32,12 +31,10 @@ impl Peer {
         if !quiet || untold || steered || waiting {
             return false;
         }
-        if let Some(connection) = &mut self.connection {
-            // The counters are in the connection.
-            self.traffic = Traffic::default();
-            if !connection.shrink() {
-                return false;
-            }
+        if let Some(connection) = &mut self.connection
+            && !connection.shrink()
+        {
+            return false;
         }
         // The program was told everything.
         self.events = EventQueue::default();

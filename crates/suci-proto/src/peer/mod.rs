@@ -118,8 +118,7 @@ pub(crate) struct Peer {
     pub(crate) ack_waits: bool,
     /// When the peer was last asked for a sign of life.
     kept_alive: Instant,
-    /// Traffic of earlier connections; the present one continues counting from there.
-    traffic: Traffic,
+    pub(crate) traffic: Traffic,
     /// The reasons why messages to the peer wait.
     pub(crate) waits: WaitClock,
     /// The peer announced that its engine does not run while its program computes.
@@ -258,7 +257,6 @@ impl Peer {
     pub(crate) fn drop_connection(&mut self, shared: &mut Shared) {
         self.lingering = None;
         if let Some(mut connection) = self.connection.take() {
-            self.traffic = connection.traffic;
             self.requeue(&mut connection);
             shared.free_index(connection.local.index);
             shared.shares.release(&mut connection.grant);
@@ -490,37 +488,26 @@ impl Peer {
             }),
             queued_messages: queued.messages,
             queued_bytes: queued.bytes,
-            traffic: *self.traffic(),
+            traffic: self.traffic,
             waits: self.waits.until(now),
             waiting: self.waits.reason(),
         }
     }
 
-    fn traffic(&self) -> &Traffic {
-        self.connection
-            .as_ref()
-            .map_or(&self.traffic, |c| &c.traffic)
-    }
-
     /// Returns the packets sent and received.
     pub(crate) fn packets(&self) -> u64 {
-        let traffic = self.traffic();
-        traffic.packets_sent.wrapping_add(traffic.packets_received)
+        let Traffic {
+            packets_sent,
+            packets_received,
+            ..
+        } = self.traffic;
+        packets_sent.wrapping_add(packets_received)
     }
 
     /// Counts messages that are taken out of their channels, here and for `all` peers.
     pub(crate) fn count_received(&mut self, messages: u64, bytes: u64, all: &mut Counters) {
-        let traffic = self.traffic_mut();
-        traffic.messages_received += messages;
-        traffic.message_bytes_received += bytes;
+        self.traffic.messages_received += messages;
+        self.traffic.message_bytes_received += bytes;
         all.messages_received += messages;
-    }
-
-    /// Returns the traffic counters in use now.
-    pub(crate) fn traffic_mut(&mut self) -> &mut Traffic {
-        match &mut self.connection {
-            Some(connection) => &mut connection.traffic,
-            None => &mut self.traffic,
-        }
     }
 }

@@ -542,7 +542,6 @@ impl Peer {
             Connection::new(agreement, beginning, self.options.controller, acks, now);
         connection.share_by_mode(shared);
         let mut known_path = false;
-        connection.traffic = *self.traffic_mut();
         if let Some(mut old) = self.connection.take() {
             known_path = old.path.address() == address;
             if known_path {

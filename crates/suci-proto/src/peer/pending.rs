@@ -20,9 +20,8 @@ pub(crate) struct Pending {
     pub(crate) reclaim: Option<u64>,
     /// CLOSE is due.
     pub(crate) close: bool,
-    responses: Vec<u64>,
-    /// Responses to challenges from other addresses than the path's: they go back there.
-    elsewhere: Vec<(SocketAddr, u64)>,
+    /// Responses to challenges. Those from other addresses than the path's go back there.
+    responses: Vec<(Option<SocketAddr>, u64)>,
 }
 
 impl Pending {
@@ -33,39 +32,35 @@ impl Pending {
 
     /// Returns true if the answer to a challenge on the path needs a packet at once.
     pub(crate) fn answers(&self) -> bool {
-        !self.responses.is_empty()
+        self.responses.iter().any(|(to, _)| to.is_none())
     }
 
     /// Returns true if anything waits for a packet.
     pub(crate) fn has_any(&self) -> bool {
-        self.credit || self.asks() || self.answers() || !self.elsewhere.is_empty()
+        self.credit || self.asks() || !self.responses.is_empty()
     }
 
     /// Handles a CHALLENGE; `elsewhere` is its source address if that is not the path's.
     pub(crate) fn respond(&mut self, nonce: u64, elsewhere: Option<SocketAddr>) {
-        let (responses, others) = (&mut self.responses, &mut self.elsewhere);
-        match elsewhere {
-            // The challenge is a repetition.
-            Some(from) if others.contains(&(from, nonce)) => {}
-            Some(from) if others.len() < MAX_RESPONSES => others.push((from, nonce)),
-            None if responses.contains(&nonce) => {}
-            None if responses.len() < MAX_RESPONSES => responses.push(nonce),
-            _ => {}
+        let alike = |(to, _): &&(Option<_>, _)| to.is_some() == elsewhere.is_some();
+        let room = self.responses.iter().filter(alike).count() < MAX_RESPONSES;
+        // A challenge may be repeated.
+        if room && !self.responses.contains(&(elsewhere, nonce)) {
+            self.responses.push((elsewhere, nonce));
         }
-    }
-
-    pub(crate) fn next_response(&mut self) -> Option<u64> {
-        self.responses.pop()
     }
 
     /// Returns the address of the next response that does not go to the path, if one waits.
     pub(crate) fn responds_to(&self) -> Option<SocketAddr> {
-        self.elsewhere.first().map(|(to, _)| *to)
+        self.responses.iter().find_map(|(to, _)| *to)
     }
 
-    /// Takes the responses to `to`, an address other than the path's.
-    pub(crate) fn take_responses_to(&mut self, to: SocketAddr) -> impl Iterator<Item = u64> {
-        self.elsewhere
+    /// Takes the responses to `to`, an address other than the path's; `None` is the path's.
+    pub(crate) fn take_responses_to(
+        &mut self,
+        to: Option<SocketAddr>,
+    ) -> impl Iterator<Item = u64> {
+        self.responses
             .extract_if(.., move |(from, _)| *from == to)
             .map(|(_, nonce)| nonce)
     }
@@ -83,11 +78,8 @@ mod tests {
             pending.respond(nonce, None);
             pending.respond(nonce, Some(from));
         }
-        assert_eq!(
-            std::iter::from_fn(|| pending.next_response()).count(),
-            MAX_RESPONSES
-        );
-        assert_eq!(pending.take_responses_to(from).count(), MAX_RESPONSES);
+        assert_eq!(pending.take_responses_to(None).count(), MAX_RESPONSES);
+        assert_eq!(pending.take_responses_to(Some(from)).count(), MAX_RESPONSES);
         assert_eq!(pending.responds_to(), None);
     }
 }

@@ -7,16 +7,18 @@
 //! for the first. The state ends up as if the packets had come one after the other; the tests
 //! compare both.
 
+use super::connected::Connected;
 use super::connection::CongestionUndo;
 use super::ecn::EcnSignal;
 use super::end::Ending;
 use super::session::Session;
+use super::suspension::Suspension;
 use super::{Closing, Connection, Peer};
 use crate::arrival::Arrival;
 use crate::congestion::{AckSample, Cause, CongestionEvent, initial_window};
 use crate::credit::{DrainedKind, Shares, SocketReturn};
 use crate::engine::{RemoteInput, Shared, SocketInput};
-use crate::event::{EndReason, Event};
+use crate::event::{EndReason, Event, Side};
 use crate::limits::MIN_MTU;
 use crate::log::LogRecord;
 use crate::message::Outbox;
@@ -43,6 +45,8 @@ struct Effects {
     /// When the peer was last heard before.
     previously_heard: Instant,
     close: Option<Close>,
+    /// With `close`: when the connection is dropped.
+    lingers_until: Instant,
     close_acked: bool,
     /// It acknowledged the last outstanding message.
     emptied: bool,
@@ -54,6 +58,17 @@ struct Effects {
     blocked: bool,
     /// It acknowledged bytes in flight.
     acked: bool,
+    /// The peer suspended the session (true) or resumed it, in this order.
+    suspensions: Vec<bool>,
+}
+
+impl Effects {
+    /// Notes a SUSPEND, or a RESUME, that changes the state of the session.
+    fn hear(&mut self, number: u64, suspended: bool, suspension: &mut Suspension) {
+        if suspension.hear(number, suspended) {
+            self.suspensions.push(suspended);
+        }
+    }
 }
 
 impl Peer {
@@ -85,7 +100,7 @@ impl Peer {
         let number = packets.number();
         if !connection.received.is_fresh(number) {
             shared.counters.duplicates += 1;
-            connection.traffic.duplicates += 1;
+            self.traffic.duplicates += 1;
             return;
         }
         let is_newest = connection.received.highest() < Some(number);
@@ -94,238 +109,27 @@ impl Peer {
                 .path
                 .heard_from(arrival.from, || shared.random(), now);
         }
-        let elsewhere = !connection.path.leads_to(&arrival.from);
-        let (most, overhead) = (connection.longest(number), connection.overhead());
+        let previously_heard = self.life.last_heard();
+        self.hear(now, shared);
+        let Some(mut connected) = self.connected() else {
+            return;
+        };
+        let elsewhere = !connected.connection.path.leads_to(&arrival.from);
         let mut effects = Effects {
             elsewhere: elsewhere.then_some(arrival.from),
             arrived: arrival.at,
-            previously_heard: self.life.last_heard(),
+            previously_heard,
             ..Effects::default()
         };
-        self.hear(now, shared);
-        let payload = packets.payload();
-        let waiting = packets.rest().len();
-        // The packets that follow are as long as the first, or shorter.
-        let outcome = match payload.len() + overhead > most {
-            true => Err(ProtocolError::Limit("a datagram longer than agreed")),
-            false => self.take_frames(now, number, payload, &mut effects, shared),
-        };
-        if waiting > 0 && is_newest && outcome.is_ok() && self.may_join(arrival, &effects) {
-            self.session.inbox.on_contiguous(packets);
+        let outcome =
+            connected.take_packets(now, arrival, is_newest, packets, &mut effects, shared);
+        for suspended in core::mem::take(&mut effects.suspensions) {
+            self.tell_suspension(Side::There, suspended, shared);
         }
-        let numbers = number..=packets.number();
-        let bytes = payload.len() + overhead + waiting - packets.rest().len();
-        self.note_received(now, arrival, numbers, bytes, &effects, shared);
         match outcome {
             Err(error) => self.fail(now, error, shared),
             Ok(()) => self.after_frames(now, &effects, shared),
         }
-    }
-
-    /// Returns true if the packets behind one that had these effects may join its range.
-    fn may_join(&self, arrival: &Arrival, effects: &Effects) -> bool {
-        let same_address = |c: &Connection| c.path.address() == arrival.from;
-        let goes_on = effects.close.is_none() && !effects.close_acked && self.lingering.is_none();
-        effects.eliciting && goes_on && self.connection.as_deref().is_some_and(same_address)
-    }
-
-    /// Updates the records for packets that were received together, `bytes` in all. Several packets
-    /// are all ack-eliciting; a single one may not be.
-    fn note_received(
-        &mut self,
-        now: Instant,
-        arrival: &Arrival,
-        numbers: RangeInclusive<PacketNumber>,
-        bytes: usize,
-        effects: &Effects,
-        shared: &mut Shared,
-    ) {
-        let followers = numbers.end() - numbers.start();
-        #[cfg(test)]
-        {
-            shared.taken_together += followers;
-        }
-        if effects.acked {
-            self.life.end_stream();
-        }
-        if effects.eliciting {
-            let streamed = followers + u64::from(!effects.acked);
-            self.life.on_streamed(streamed, effects.previously_heard);
-        }
-        let Some(connection) = &mut self.connection else {
-            return;
-        };
-        connection.traffic.packets_received += followers + 1;
-        connection.traffic.bytes_received += bytes as u64;
-        let eliciting = effects.eliciting;
-        connection
-            .received
-            .on_packets(numbers.clone(), arrival.at, eliciting, arrival.ecn, now);
-        if effects.message {
-            connection.acks_ride = effects.of_group;
-        }
-        if effects.ack_now {
-            connection.received.force();
-        }
-        let kind = match (effects.message || effects.blocked, eliciting) {
-            (true, _) => DrainedKind::Data,
-            (false, true) => DrainedKind::Control,
-            (false, false) => DrainedKind::Ack,
-        };
-        connection.on_drained(now, arrival.at, numbers, kind, shared);
-    }
-
-    fn take_frames(
-        &mut self,
-        now: Instant,
-        packet: PacketNumber,
-        payload: &[u8],
-        effects: &mut Effects,
-        shared: &mut Shared,
-    ) -> Result<(), ProtocolError> {
-        let mut frames = wire::frames(payload);
-        while !frames.is_empty() {
-            if let Some(part) = frames.next_part() {
-                self.take_messages(&part?, effects)?;
-            } else if let Some(ack) = frames.next_ack() {
-                self.on_ack(now, &ack?, effects, shared)?;
-            } else if let Some(frame) = frames.next() {
-                let frame = frame?;
-                effects.eliciting |= frame.is_eliciting();
-                if self.lingering.is_none() || is_allowed_while_draining(&frame) {
-                    self.take_control(now, packet, &frame, effects, shared)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    #[inline]
-    fn take_messages(
-        &mut self,
-        part: &PacketPart<'_>,
-        effects: &mut Effects,
-    ) -> Result<(), ProtocolError> {
-        effects.eliciting = true;
-        if self.lingering.is_some() {
-            return Ok(());
-        }
-        effects.message = true;
-        effects.of_group = matches!(part, PacketPart::Frag(frag)
-            if frag.channel.is_of_group() && frag.start.is_some() && frag.end);
-        self.session.inbox.on_part(part)
-    }
-
-    #[inline(never)]
-    fn take_control(
-        &mut self,
-        now: Instant,
-        packet: PacketNumber,
-        frame: &Frame<'_>,
-        effects: &mut Effects,
-        shared: &mut Shared,
-    ) -> Result<(), ProtocolError> {
-        let Some(connection) = &mut self.connection else {
-            return Ok(());
-        };
-        if let Some((extension, kind)) = frame.extension()
-            && !connection.speaks(extension)
-        {
-            return Err(ProtocolError::UnknownFrame(kind));
-        }
-        let session = &mut self.session;
-        match *frame {
-            Frame::Padding(_) | Frame::Ack(_) | Frame::Frag(_) => {}
-            Frame::Ping => effects.ack_now = true,
-            Frame::Credit(credit) => connection.on_credit(now, &credit, &mut session.outbox),
-            Frame::Reclaim { generation } => connection.credit.on_reclaim(generation, now),
-            Frame::Return {
-                generation,
-                highest,
-                size,
-            } => {
-                connection.on_return(now, generation, highest, size, &mut shared.shares);
-                // A peer that gives up its slot gets an acknowledgement, and then nothing more.
-                effects.ack_now |= connection.grant.is_over();
-            }
-            Frame::Blocked(blocked) => {
-                effects.blocked = true;
-                connection.on_blocked(now, packet, &blocked, self.key, &mut shared.shares);
-                session.inbox.on_blocked(blocked.memory);
-            }
-            Frame::MaxChannel { channel, limit } => {
-                session.outbox.set_channel_limit(channel, limit)
-            }
-            Frame::ChannelBlocked { channel, .. } => session.inbox.repeat_limit(channel),
-            Frame::Rts(rts) => session.inbox.on_rts(&rts)?,
-            Frame::Cts { channel, message } => session.outbox.on_cts(channel, message)?,
-            Frame::Refuse {
-                channel,
-                message,
-                reason,
-            } => {
-                session.outbox.on_refused(channel, message, reason)?;
-            }
-            Frame::Close(close) => effects.close = Some(close),
-            Frame::Challenge(nonce) => connection.pending.respond(nonce, effects.elsewhere),
-            Frame::Response(nonce) => {
-                let moved = connection.on_response(now, nonce, self.node, session, shared);
-                self.last_source = moved.or(self.last_source);
-            }
-            Frame::Mode { number, mode } => {
-                if connection.modes.on_heard(number, mode) {
-                    connection.apply_peer_mode();
-                    connection.share_by_mode(shared);
-                }
-            }
-            Frame::Suspend { number } => self.hear_suspension(number, true, shared),
-            Frame::Resume { number } => self.hear_suspension(number, false, shared),
-            Frame::Fin { channel, count } => session.inbox.on_fin(channel, count)?,
-            Frame::MaxChannels { limit } => session.outbox.set_max_channels(limit),
-        }
-        Ok(())
-    }
-
-    #[inline(never)]
-    fn on_ack(
-        &mut self,
-        now: Instant,
-        ack: &wire::Ack<'_>,
-        effects: &mut Effects,
-        shared: &mut Shared,
-    ) -> Result<(), ProtocolError> {
-        let Some(connection) = &mut self.connection else {
-            return Ok(());
-        };
-        let delays = AckDelays {
-            local: now.since(effects.arrived),
-            reported: ack.delay,
-            max: connection.params.max_ack_delay,
-        };
-        let in_flight = connection.recovery.in_flight();
-        let waited = !self.session.outbox.is_empty();
-        let (recovery, mut fate) = connection.fates(&mut self.session);
-        let summary = recovery.on_ack(now, delays, ack.ranges(), &mut fate)?;
-        fate.settle();
-        effects.close_acked |= fate.close_acked;
-        effects.emptied |= waited && self.session.outbox.is_empty();
-        effects.acked |= summary.newly_acked_bytes > 0;
-        if let Some(sealing) = &mut connection.sealing
-            && let Some(range) = ack.ranges().next()
-        {
-            sealing.on_acked(*range.end());
-        }
-        connection.on_ack_summary(now, in_flight, &summary, shared);
-        let round_trip = connection.recovery.rtt().min();
-        self.session.outbox.set_round_trip(round_trip);
-        connection.on_ecn_counts(now, ack.ecn.unwrap_or_default(), &summary);
-        // The session that a lingering connection's credit was for is over.
-        if let Some(credit) = ack.credit
-            && self.lingering.is_none()
-        {
-            connection.on_credit(now, &credit, &mut self.session.outbox);
-        }
-        Ok(())
     }
 
     /// Handles the effects of the frames, after the packet is recorded.
@@ -339,36 +143,28 @@ impl Peer {
         }
         self.report_messages(shared);
         if let Some(close) = effects.close {
-            self.on_close(now, close, shared);
+            self.on_close(now, close, effects.lingers_until, shared);
         } else if effects.close_acked && matches!(self.closing, Closing::Sent { .. }) {
             self.end(now, EndReason::ClosedHere, shared);
         }
     }
 
-    /// Handles CLOSE: the session is over; the connection stays a while to acknowledge repetitions
-    /// (F20).
-    fn on_close(&mut self, now: Instant, close: Close, shared: &mut Shared) {
-        let Some(connection) = &mut self.connection else {
+    /// Handles CLOSE: the session is over; the connection stays until then to acknowledge
+    /// repetitions (F20).
+    fn on_close(&mut self, now: Instant, close: Close, until: Instant, shared: &mut Shared) {
+        if self.lingering.is_some() {
             return;
-        };
-        connection.received.force();
-        let linger = connection.probe_timeout() * 3;
-        if self.lingering.is_none() {
-            let ending = match close.code {
-                CLOSE_FINISHED | CLOSE_LEAVING => Ending::ByPeer { sent: close.sent },
-                code => Ending::For(EndReason::PeerProtocol(code)),
-            };
-            // Packets in flight belonged to the session that is over.
-            let rtt = connection.recovery.rtt().smoothed();
-            let next = connection.numbers.peek().unwrap_or(PacketNumber::MAX);
-            connection.recovery = Recovery::new(next, rtt);
-            self.finish_session(now, ending, shared);
-            if close.code == CLOSE_LEAVING {
-                self.life.leave();
-                self.last_is_dead = true;
-            }
-            self.lingering = Some(now + linger);
         }
+        let ending = match close.code {
+            CLOSE_FINISHED | CLOSE_LEAVING => Ending::ByPeer { sent: close.sent },
+            code => Ending::For(EndReason::PeerProtocol(code)),
+        };
+        self.finish_session(now, ending, shared);
+        if close.code == CLOSE_LEAVING {
+            self.life.leave();
+            self.last_is_dead = true;
+        }
+        self.lingering = Some(until);
     }
 
     /// Reports the outcomes of messages, messages that need a decision, and channels that are
@@ -465,6 +261,257 @@ impl Peer {
             };
             self.push_event(event, shared);
         }
+    }
+}
+
+impl Connected<'_> {
+    /// Takes the frames of the first of `packets`, and those that follow it if they carry only
+    /// messages, and records the packets. `is_newest`: no packet with a higher number came before.
+    fn take_packets(
+        &mut self,
+        now: Instant,
+        arrival: &Arrival,
+        is_newest: bool,
+        packets: &mut ContiguousPackets<'_>,
+        effects: &mut Effects,
+        shared: &mut Shared,
+    ) -> Result<(), ProtocolError> {
+        let number = packets.number();
+        let payload = packets.payload();
+        let waiting = packets.rest().len();
+        let overhead = self.connection.overhead();
+        // The packets that follow are as long as the first, or shorter.
+        let outcome = match payload.len() + overhead > self.connection.longest(number) {
+            true => Err(ProtocolError::Limit("a datagram longer than agreed")),
+            false => self.take_frames(now, number, payload, effects, shared),
+        };
+        if waiting > 0 && is_newest && outcome.is_ok() && self.may_join(arrival, effects) {
+            self.session.inbox.on_contiguous(packets);
+        }
+        let numbers = number..=packets.number();
+        let bytes = payload.len() + overhead + waiting - packets.rest().len();
+        self.note_received(now, arrival, numbers, bytes, effects, shared);
+        outcome?;
+        if effects.close.is_some() {
+            effects.lingers_until = self.begin_lingering(now);
+        }
+        Ok(())
+    }
+
+    /// Acknowledges CLOSE at once. Forgets the packets in flight, which belonged to the session
+    /// that is over. Returns the time until which the connection acknowledges repetitions (F20).
+    fn begin_lingering(&mut self, now: Instant) -> Instant {
+        let connection = &mut *self.connection;
+        connection.received.force();
+        let until = now + connection.probe_timeout() * 3;
+        if !self.is_over {
+            let rtt = connection.recovery.rtt().smoothed();
+            let next = connection.numbers.peek().unwrap_or(PacketNumber::MAX);
+            connection.recovery = Recovery::new(next, rtt);
+        }
+        until
+    }
+
+    /// Returns true if the packets behind one that had these effects may join its range.
+    fn may_join(&self, arrival: &Arrival, effects: &Effects) -> bool {
+        let same_address = self.connection.path.address() == arrival.from;
+        let goes_on = effects.close.is_none() && !effects.close_acked && !self.is_over;
+        effects.eliciting && goes_on && same_address
+    }
+
+    /// Updates the records for packets that were received together, `bytes` in all. Several packets
+    /// are all ack-eliciting; a single one may not be.
+    fn note_received(
+        &mut self,
+        now: Instant,
+        arrival: &Arrival,
+        numbers: RangeInclusive<PacketNumber>,
+        bytes: usize,
+        effects: &Effects,
+        shared: &mut Shared,
+    ) {
+        let followers = numbers.end() - numbers.start();
+        #[cfg(test)]
+        {
+            shared.taken_together += followers;
+        }
+        if effects.acked {
+            self.life.end_stream();
+        }
+        if effects.eliciting {
+            let streamed = followers + u64::from(!effects.acked);
+            self.life.on_streamed(streamed, effects.previously_heard);
+        }
+        self.traffic.packets_received += followers + 1;
+        self.traffic.bytes_received += bytes as u64;
+        let connection = &mut *self.connection;
+        let eliciting = effects.eliciting;
+        connection
+            .received
+            .on_packets(numbers.clone(), arrival.at, eliciting, arrival.ecn, now);
+        if effects.message {
+            connection.acks_ride = effects.of_group;
+        }
+        if effects.ack_now {
+            connection.received.force();
+        }
+        let kind = match (effects.message || effects.blocked, eliciting) {
+            (true, _) => DrainedKind::Data,
+            (false, true) => DrainedKind::Control,
+            (false, false) => DrainedKind::Ack,
+        };
+        connection.on_drained(now, arrival.at, numbers, kind, shared);
+    }
+
+    fn take_frames(
+        &mut self,
+        now: Instant,
+        packet: PacketNumber,
+        payload: &[u8],
+        effects: &mut Effects,
+        shared: &mut Shared,
+    ) -> Result<(), ProtocolError> {
+        let mut frames = wire::frames(payload);
+        while !frames.is_empty() {
+            if let Some(part) = frames.next_part() {
+                self.take_messages(&part?, effects)?;
+            } else if let Some(ack) = frames.next_ack() {
+                self.on_ack(now, &ack?, effects, shared)?;
+            } else if let Some(frame) = frames.next() {
+                let frame = frame?;
+                effects.eliciting |= frame.is_eliciting();
+                if !self.is_over || is_allowed_while_draining(&frame) {
+                    self.take_control(now, packet, &frame, effects, shared)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn take_messages(
+        &mut self,
+        part: &PacketPart<'_>,
+        effects: &mut Effects,
+    ) -> Result<(), ProtocolError> {
+        effects.eliciting = true;
+        if self.is_over {
+            return Ok(());
+        }
+        effects.message = true;
+        effects.of_group = matches!(part, PacketPart::Frag(frag)
+            if frag.channel.is_of_group() && frag.start.is_some() && frag.end);
+        self.session.inbox.on_part(part)
+    }
+
+    #[inline(never)]
+    fn take_control(
+        &mut self,
+        now: Instant,
+        packet: PacketNumber,
+        frame: &Frame<'_>,
+        effects: &mut Effects,
+        shared: &mut Shared,
+    ) -> Result<(), ProtocolError> {
+        let connection = &mut *self.connection;
+        if let Some((extension, kind)) = frame.extension()
+            && !connection.speaks(extension)
+        {
+            return Err(ProtocolError::UnknownFrame(kind));
+        }
+        let session = &mut *self.session;
+        match *frame {
+            Frame::Padding(_) | Frame::Ack(_) | Frame::Frag(_) => {}
+            Frame::Ping => effects.ack_now = true,
+            Frame::Credit(credit) => connection.on_credit(now, &credit, &mut session.outbox),
+            Frame::Reclaim { generation } => connection.credit.on_reclaim(generation, now),
+            Frame::Return {
+                generation,
+                highest,
+                size,
+            } => {
+                connection.on_return(now, generation, highest, size, &mut shared.shares);
+                // A peer that gives up its slot gets an acknowledgement, and then nothing more.
+                effects.ack_now |= connection.grant.is_over();
+            }
+            Frame::Blocked(blocked) => {
+                effects.blocked = true;
+                connection.on_blocked(now, packet, &blocked, self.key, &mut shared.shares);
+                session.inbox.on_blocked(blocked.memory);
+            }
+            Frame::MaxChannel { channel, limit } => {
+                session.outbox.set_channel_limit(channel, limit)
+            }
+            Frame::ChannelBlocked { channel, .. } => session.inbox.repeat_limit(channel),
+            Frame::Rts(rts) => session.inbox.on_rts(&rts)?,
+            Frame::Cts { channel, message } => session.outbox.on_cts(channel, message)?,
+            Frame::Refuse {
+                channel,
+                message,
+                reason,
+            } => {
+                session.outbox.on_refused(channel, message, reason)?;
+            }
+            Frame::Close(close) => effects.close = Some(close),
+            Frame::Challenge(nonce) => connection.pending.respond(nonce, effects.elsewhere),
+            Frame::Response(nonce) => {
+                let moved = connection.on_response(now, nonce, self.node, session, shared);
+                *self.last_source = moved.or(*self.last_source);
+            }
+            Frame::Mode { number, mode } => {
+                if connection.modes.on_heard(number, mode) {
+                    connection.apply_peer_mode();
+                    connection.share_by_mode(shared);
+                }
+            }
+            Frame::Suspend { number } => effects.hear(number, true, &mut session.suspension),
+            Frame::Resume { number } => effects.hear(number, false, &mut session.suspension),
+            Frame::Fin { channel, count } => session.inbox.on_fin(channel, count)?,
+            Frame::MaxChannels { limit } => session.outbox.set_max_channels(limit),
+        }
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn on_ack(
+        &mut self,
+        now: Instant,
+        ack: &wire::Ack<'_>,
+        effects: &mut Effects,
+        shared: &mut Shared,
+    ) -> Result<(), ProtocolError> {
+        let connection = &mut *self.connection;
+        let delays = AckDelays {
+            local: now.since(effects.arrived),
+            reported: ack.delay,
+            max: connection.params.max_ack_delay,
+        };
+        let in_flight = connection.recovery.in_flight();
+        let waited = !self.session.outbox.is_empty();
+        let (recovery, mut fate) = connection.fates(self.session);
+        let summary = recovery.on_ack(now, delays, ack.ranges(), &mut fate)?;
+        fate.settle();
+        effects.close_acked |= fate.close_acked;
+        effects.emptied |= waited && self.session.outbox.is_empty();
+        effects.acked |= summary.newly_acked_bytes > 0;
+        if let Some(sealing) = &mut connection.sealing
+            && let Some(range) = ack.ranges().next()
+        {
+            sealing.on_acked(*range.end());
+        }
+        self.traffic.spurious_losses += u64::from(summary.spurious);
+        self.traffic.packets_lost += u64::from(summary.lost.packets);
+        connection.on_ack_summary(now, in_flight, &summary, shared);
+        let round_trip = connection.recovery.rtt().min();
+        self.session.outbox.set_round_trip(round_trip);
+        connection.on_ecn_counts(now, ack.ecn.unwrap_or_default(), &summary);
+        // The session that a lingering connection's credit was for is over.
+        if let Some(credit) = ack.credit
+            && !self.is_over
+        {
+            connection.on_credit(now, &credit, &mut self.session.outbox);
+        }
+        Ok(())
     }
 }
 
@@ -587,7 +634,6 @@ impl Connection {
         shared: &mut Shared,
     ) {
         shared.counters.spurious_losses += u64::from(summary.spurious);
-        self.traffic.spurious_losses += u64::from(summary.spurious);
         if summary.spurious > 0 && self.undo.on_spurious(&self.recovery) {
             self.congestion.on_spurious(now);
         }
@@ -637,7 +683,6 @@ impl Connection {
             return;
         };
         shared.counters.packets_lost += u64::from(lost.packets);
-        self.traffic.packets_lost += u64::from(lost.packets);
         let too_large = lost.largest_size > self.mtu.current();
         let fell = self.mtu.on_lost(now, lost.largest_size, sent_at);
         if fell {

@@ -53,7 +53,7 @@ impl Peer {
     pub(super) fn apply_decision(&mut self) {
         let decision = self.decision();
         if let Some(connection) = &mut self.connection {
-            connection.steered = decision;
+            connection.steered = self.steering.as_ref().map(|_| Box::new(decision));
             connection.received.set_ack_bound(decision.ack_interval);
         }
     }

@@ -107,14 +107,8 @@ impl Peer {
         }
     }
 
-    /// Handles SUSPEND or RESUME.
-    pub(super) fn hear_suspension(&mut self, number: u64, suspended: bool, shared: &mut Shared) {
-        if self.session.suspension.hear(number, suspended) {
-            self.tell_suspension(Side::There, suspended, shared);
-        }
-    }
-
-    fn tell_suspension(&mut self, by: Side, suspended: bool, shared: &mut Shared) {
+    /// Tells the program that one side suspended or resumed the session.
+    pub(super) fn tell_suspension(&mut self, by: Side, suspended: bool, shared: &mut Shared) {
         let node = self.node;
         shared.on_suspension(node);
         let event = match suspended {

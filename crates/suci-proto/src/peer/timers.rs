@@ -196,10 +196,13 @@ impl Peer {
         let (recovery, mut fate) = connection.fates(&mut self.session);
         match recovery.on_timeout(now, max_ack_delay, &mut fate) {
             TimerAction::None => {}
-            TimerAction::LossesDeclared(lost) => connection.on_losses(now, &lost, shared),
+            TimerAction::LossesDeclared(lost) => {
+                self.traffic.packets_lost += u64::from(lost.packets);
+                connection.on_losses(now, &lost, shared);
+            }
             TimerAction::Probe { count } => {
                 shared.counters.probes += 1;
-                connection.traffic.probes += 1;
+                self.traffic.probes += 1;
                 connection.pending.ping = true;
                 // The peer may be silent because the CREDIT was lost without which it cannot
                 // answer.

@@ -99,7 +99,7 @@ impl Connected<'_> {
                 .received
                 .write_ack(train.head(), now, room, credit);
             if let Some(largest) = written {
-                connection.traffic.acks_sent += 1;
+                self.traffic.acks_sent += 1;
                 frames.push(SentFrame::Ack { largest });
                 return;
             }
@@ -161,7 +161,7 @@ impl Connected<'_> {
         {
             self.session.suspension.on_sent();
         }
-        while let Some(nonce) = connection.pending.next_response() {
+        for nonce in connection.pending.take_responses_to(None) {
             if !put(Frame::Response(nonce), None) {
                 break;
             }

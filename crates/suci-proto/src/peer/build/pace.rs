@@ -9,7 +9,13 @@ impl Connection {
     /// Returns the bytes that may be in flight: the usable congestion window, or less if the
     /// program's steering function limits it.
     pub(super) fn window(&self, size: u64) -> u64 {
-        self.usable_window().min(self.steered.window_for(size))
+        self.usable_window().min(self.steered_window(size))
+    }
+
+    /// Returns the bytes that may be in flight as the program's steering function says.
+    fn steered_window(&self, size: u64) -> u64 {
+        let steered = self.steered.as_ref();
+        steered.map_or(u64::MAX, |decision| decision.window_for(size))
     }
 
     /// Returns the bytes per second that the congestion controller permits.
@@ -22,7 +28,7 @@ impl Connection {
     /// Returns the bytes per second at which to send, if pacing is on.
     pub(super) fn rate(&self, now: Instant, size: u64) -> Option<u64> {
         let network = self.network_rate(now);
-        match self.steered.pace_for(size) {
+        match self.steered.as_ref().and_then(|it| it.pace_for(size)) {
             Some(pace) => Some(network.map_or(pace, |rate| rate.min(pace))),
             None => network,
         }
@@ -37,7 +43,7 @@ impl Connection {
 
     /// Returns true if the program's steering function forbids one more full packet in flight.
     pub(super) fn is_held(&self, size: u64) -> bool {
-        self.recovery.in_flight().saturating_add(size) > self.steered.window_for(size)
+        self.recovery.in_flight().saturating_add(size) > self.steered_window(size)
     }
 
     /// Returns `Ok` if a full data packet may be sent, otherwise the limit that stops it: `Steer`,

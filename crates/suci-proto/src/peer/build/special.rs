@@ -41,7 +41,7 @@ impl Peer {
         train.begin_packet();
         let size = PLAIN_OVERHEAD + MAX_RIDING;
         let written = write_data(&mut self.session.outbox, size, &mut train, &mut frames);
-        self.traffic_mut().bytes_resent += written.resent;
+        self.traffic.bytes_resent += written.resent;
         let len = train.packet_len();
         if len == 0 {
             return;
@@ -56,7 +56,7 @@ impl Peer {
             beginning
                 .recovery
                 .on_sent(number..=number, now, len, kind, &frames);
-            let traffic = self.traffic_mut();
+            let traffic = &mut self.traffic;
             traffic.packets_sent += 1;
             traffic.bytes_sent += (len + PLAIN_OVERHEAD) as u64;
         }
@@ -140,7 +140,7 @@ impl Connected<'_> {
             connection.path.challenge_sent(now, seldom);
             Frame::Challenge(nonce).put(train.head());
         }
-        for nonce in connection.pending.take_responses_to(to) {
+        for nonce in connection.pending.take_responses_to(Some(to)) {
             Frame::Response(nonce).put(train.head());
         }
         let len = train.finish_packet(!shared.config.payload_checksum);
