@@ -27,10 +27,12 @@ const UNATTENDED: Duration = Duration::from_millis(100);
 /// ([`SendCoalescer`](crate::driver::SendCoalescer)). A check takes a few microseconds.
 const WATCH: Duration = Duration::from_millis(1);
 
-/// The helper checks that often for this many times after the last message waited.
+/// The helper checks that often for this many times after the last message waited: then the node
+/// counts as not called for [`UNATTENDED`] at the latest.
 const WATCHES: u32 = 100;
 
-/// How often one check of the helper tries to take the driver between two calls.
+/// How often one check of the helper tries to take the driver between two calls. Each try gives the
+/// processor away, so a program that calls all the time leaves the driver free within a few.
 const TRIES: u32 = 64;
 
 /// How long the helper sleeps while one call lasts. Calls that block wake the helper when they wake

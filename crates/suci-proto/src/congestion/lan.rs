@@ -68,7 +68,8 @@ const NEAR: f64 = 0.25;
 /// Without any queue the window grows by this part in a round, beside the one packet: the link has
 /// become faster, or slow start ended too early. The part falls as the delay nears the target.
 const GROWTH: f64 = 1.0 / 8.0;
-/// Samples that make a round's least delay trustworthy enough to end slow start.
+/// Samples that make a round's least delay trustworthy enough to end slow start: a single packet,
+/// or two of one train, may be late without a queue.
 const SAMPLES: u32 = 3;
 /// Time between drains of our own packets, and the shortest time if another flow seems to drain.
 const DRAIN_EVERY: Duration = Duration::from_secs(1);
@@ -76,7 +77,8 @@ const DRAIN_AGAIN: Duration = Duration::from_millis(300);
 /// The same in round trips, so that draining costs a long path at most a hundredth of its
 /// throughput.
 const DRAIN_ROUNDS: u32 = 100;
-/// Part of the window that stays while draining.
+/// Part of the window that stays while draining: less than the path holds, unless the queue is three
+/// times as long as the path. The acknowledgements of this part measure the delay.
 const DRAIN_TO: f64 = 0.25;
 /// Part of the target left after a loss that it did not prevent: the buffer holds less. It doubles
 /// back each [`DRAIN_EVERY`], and is never below [`LEAST_PART`] of it.

@@ -33,7 +33,8 @@ pub struct Identity {
     pub incarnation: Incarnation,
 }
 
-/// Replies of the stateless kind that may wait for the socket; more are dropped (F04).
+/// Replies of the stateless kind that may wait for the socket; more are dropped (F04). They take at
+/// most some hundred KiB, and a node whose reply was dropped asks again.
 const MAX_REPLIES: usize = 256;
 
 /// A packet outside of any session state that waits for the socket.
