@@ -4,6 +4,8 @@
 //! nanoseconds from an origin the driver chose, so that a simulator can start at zero and a process
 //! at its monotonic clock's zero. Readings never run backwards.
 
+use core::fmt;
+use core::num::NonZeroU64;
 use core::ops::{Add, AddAssign, Sub};
 pub use core::time::Duration;
 
@@ -13,31 +15,48 @@ const SECOND: u64 = 1_000_000_000;
 /// A point in time: nanoseconds since the driver's origin.
 ///
 /// All arithmetic saturates: a deadline beyond the end of time is the end of time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Instant(u64);
+///
+/// It holds one nanosecond more, so that zero is free: an `Option<Instant>` takes 8 bytes. A peer
+/// has some forty of them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Instant(NonZeroU64);
+
+const _: () = assert!(size_of::<Option<Instant>>() == size_of::<u64>());
 
 impl Instant {
     /// The driver's origin.
-    pub const ZERO: Self = Self(0);
+    pub const ZERO: Self = Self(NonZeroU64::MIN);
     /// Later than everything; a deadline that never comes.
-    pub const MAX: Self = Self(u64::MAX);
+    pub const MAX: Self = Self(NonZeroU64::MAX);
 
     /// Returns the reading `nanos` nanoseconds after the origin.
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
-        Self(nanos)
+        Self(NonZeroU64::MIN.saturating_add(nanos))
     }
 
     /// Returns the nanoseconds since the origin.
     #[must_use]
     pub const fn as_nanos(self) -> u64 {
-        self.0
+        self.0.get() - 1
     }
 
     /// Returns the time from `earlier` to `self`, zero if `earlier` is later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
-        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+        Duration::from_nanos(self.0.get().saturating_sub(earlier.0.get()))
+    }
+}
+
+impl Default for Instant {
+    fn default() -> Self {
+        Self::ZERO
+    }
+}
+
+impl fmt::Debug for Instant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Instant").field(&self.as_nanos()).finish()
     }
 }
 
@@ -89,7 +108,7 @@ impl AddAssign<Duration> for Instant {
 impl Sub<Duration> for Instant {
     type Output = Self;
     fn sub(self, rhs: Duration) -> Self {
-        Self(self.0.saturating_sub(nanos(rhs)))
+        Self::from_nanos(self.as_nanos().saturating_sub(nanos(rhs)))
     }
 }
 

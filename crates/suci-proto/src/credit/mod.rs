@@ -66,8 +66,7 @@ impl From<&wire::Credit> for SocketCredit {
 pub struct SocketReturn {
     /// The generation that ended.
     pub generation: u64,
-    /// Highest packet number sent so far. One too high if nothing was sent yet, which errs
-    /// on the safe side.
+    /// Highest packet number sent so far; 0 also if nothing was sent yet.
     pub highest: PacketNumber,
     /// Largest UDP payload, in bytes, of packets with a higher number; 0 if the agreed size still
     /// holds.

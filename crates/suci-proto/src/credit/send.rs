@@ -46,7 +46,6 @@ pub struct SendCredit {
     control: u64,
     /// False once this generation was returned or lapsed.
     live: bool,
-    first: PacketNumber,
     /// One past the highest number sent.
     sent_end: PacketNumber,
     /// When we sent the newest packet that the receiver acknowledged.
@@ -115,7 +114,6 @@ impl SendCredit {
             limit_end,
             control: initial.control,
             live: true,
-            first,
             sent_end: first,
             acked_sent_at: answered,
             beyond_at: None,
@@ -551,10 +549,9 @@ impl SendCredit {
     }
 
     fn answer(&self) -> SocketReturn {
-        let highest = self.sent_end.saturating_sub(1).max(self.first);
         SocketReturn {
             generation: self.generation,
-            highest,
+            highest: self.sent_end.saturating_sub(1),
             size: self.size,
         }
     }

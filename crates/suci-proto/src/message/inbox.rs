@@ -19,6 +19,7 @@ mod take;
 
 use super::answer::{Answer, IncomingInfo};
 use super::assembly::budgeted;
+use super::cold::ColdChannels;
 use super::finished::Finished;
 use super::incoming::{
     Accounts, Announcement, AnnouncementState, ColdIncoming, Freed, IncomingChannel, RtsOrder,
@@ -71,7 +72,9 @@ pub struct InboxLimits {
 /// The receiving half of a session.
 #[derive(Debug)]
 pub struct Inbox {
-    limits: InboxLimits,
+    /// As in [`InboxLimits`].
+    max_message: u64,
+    max_large: u64,
     /// Memory credit that every channel starts with.
     first_limit: u64,
     /// The present window of each channel.
@@ -80,16 +83,13 @@ pub struct Inbox {
     /// The present budget of large messages.
     large_budget: u64,
     accounts: Accounts,
-    /// Charges of taken messages, as far as they moved the session's limit: equal to
-    /// `accounts.taken` unless a fault is planted.
-    consumed: u64,
     /// Messages that the program received or refused.
     decided: u64,
     /// Channels with full state: all that have something to do, and some idle ones.
     channels: Slab<IncomingChannel>,
     by_id: BTreeMap<ChannelId, usize>,
     /// Open channels that are idle and of which only a few numbers are kept.
-    cold: BTreeMap<ChannelId, ColdIncoming>,
+    cold: ColdChannels<ColdIncoming>,
     /// The newest RTS of each cold channel, if the program refused it.
     refusals: BTreeMap<ChannelId, Announcement>,
     /// Channels that the peer finished and whose messages the program took.
@@ -154,7 +154,8 @@ impl Inbox {
     #[must_use]
     pub fn new(limits: InboxLimits, pool: Pool) -> Self {
         Self {
-            limits,
+            max_message: limits.max_message,
+            max_large: limits.max_large,
             first_limit: limits.channel_window,
             each_window: limits.channel_window,
             session_window: limits.session_window,
@@ -174,12 +175,11 @@ impl Inbox {
                 slot_cache: SlotCache::default(),
                 packed_queue_cache: PackedQueueCache::default(),
             },
-            consumed: 0,
             decided: 0,
             channels: Slab::new(),
             by_id: BTreeMap::new(),
             recent: None,
-            cold: BTreeMap::new(),
+            cold: ColdChannels::default(),
             refusals: BTreeMap::new(),
             finished: Finished::default(),
             untold: Finished::default(),
@@ -425,7 +425,7 @@ impl Inbox {
 
     /// Sets the budget of large messages, at most `max_large`. Granted messages stay granted.
     pub fn set_large_budget(&mut self, bytes: u64) {
-        self.large_budget = bytes.min(self.limits.max_large);
+        self.large_budget = bytes.min(self.max_large);
         self.grant_waiting();
     }
 
@@ -539,9 +539,6 @@ impl Inbox {
     /// Credits what a message freed that the program took.
     fn free(&mut self, index: usize, freed: Freed) {
         self.accounts.taken = self.accounts.taken.saturating_add(freed.charge);
-        self.consumed = self
-            .consumed
-            .saturating_add(planted_consumption(freed.charge));
         self.move_session_limit();
         if freed.large > 0 {
             self.accounts.large = self.accounts.large.saturating_sub(freed.large);
@@ -552,7 +549,8 @@ impl Inbox {
     }
 
     fn move_session_limit(&mut self) {
-        let target = self.consumed.saturating_add(self.session_window);
+        let taken = planted_consumption(self.accounts.taken);
+        let target = taken.saturating_add(self.session_window);
         self.accounts.session_limit = self.accounts.session_limit.max(target);
     }
 

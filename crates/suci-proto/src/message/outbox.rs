@@ -15,6 +15,7 @@ mod push;
 
 pub use push::NoRoom;
 
+use super::cold::ColdChannels;
 use super::finished::Finished;
 use super::outgoing::{Block, ColdOutgoing, OutgoingChannel, Status};
 use super::segment::Filling;
@@ -79,7 +80,7 @@ pub struct Outbox {
     /// The channel used last, since most calls are about it.
     recent: Option<(ChannelId, usize)>,
     /// Open channels that are idle and of which only a few numbers are kept.
-    cold: BTreeMap<ChannelId, ColdOutgoing>,
+    cold: ColdChannels<ColdOutgoing>,
     /// A position above those of all messages of cold channels. A restored channel begins here: a
     /// packet that was declared lost may still be acknowledged, and must not name new bytes.
     cold_end: u64,
@@ -141,7 +142,7 @@ impl Outbox {
             channels: Slab::new(),
             by_id: BTreeMap::new(),
             recent: None,
-            cold: BTreeMap::new(),
+            cold: ColdChannels::default(),
             cold_end: 0,
             finished: Finished::default(),
             fins: VecDeque::new(),
@@ -216,7 +217,7 @@ impl Outbox {
     /// Handles MAX_CHANNEL: the channel may use credit up to `limit`. Never lowers it. An unknown
     /// channel needs no credit.
     pub fn set_channel_limit(&mut self, channel: ChannelId, limit: u64) {
-        if let Some(cold) = self.cold.get_mut(&channel) {
+        if let Some(cold) = self.cold.get_mut(channel) {
             cold.raise_limit(limit);
         } else if let Some(index) = self.find(channel) {
             self.raise(index, limit);
@@ -464,7 +465,7 @@ impl Outbox {
     /// refused or cancelled.
     #[must_use]
     pub fn delivered(&self, channel: ChannelId) -> u64 {
-        let cold = || self.cold.get(&channel).map_or(0, ColdOutgoing::number);
+        let cold = || self.cold.get(channel).map_or(0, ColdOutgoing::number);
         let channel = self.get(channel);
         channel.map_or_else(cold, OutgoingChannel::delivered)
     }
@@ -499,7 +500,7 @@ impl Outbox {
     #[must_use]
     pub fn room(&self, channel: ChannelId) -> u64 {
         let session = self.send_limits().room_on(channel);
-        let cold = || self.cold.get(&channel).map(ColdOutgoing::room);
+        let cold = || self.cold.get(channel).map(ColdOutgoing::room);
         let room = self.get(channel).map(OutgoingChannel::room).or_else(cold);
         room.unwrap_or(self.channel_limit).min(session)
     }

@@ -9,7 +9,7 @@ const STRICT: (&str, &str) = ("SUCI_TEST_STRICT", "1");
 pub(super) const LINES: &[Line] = &[
     Line {
         name: "peers-memory",
-        must: "10,000 peers of one engine: an idle one costs less than 6 KiB, the address book's entry included",
+        must: "10,000 peers of one engine: an idle one costs less than 5 KiB, the address book's entry included",
         run: |_| tests_of("suci-proto", "f32_an_idle_peer_costs", &[]),
     },
     Line {

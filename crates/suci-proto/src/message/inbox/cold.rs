@@ -11,7 +11,7 @@ impl Inbox {
     /// Restores the full state of a cold channel.
     #[inline(never)]
     pub(super) fn restore(&mut self, id: ChannelId) -> Option<usize> {
-        let cold = self.cold.remove(&id)?;
+        let cold = self.cold.remove(id)?;
         let announcement = self.refusals.remove(&id);
         let index = self.insert_channel(IncomingChannel::from_cold(
             id,

@@ -21,7 +21,7 @@ impl Inbox {
         buffer: Option<ReceiveBuffer>,
     ) -> Result<(), AnswerError> {
         let (index, total) = self.unanswered(channel, number)?;
-        let max = self.limits.max_large;
+        let max = self.max_large;
         match buffer {
             Some(buffer) if len64(buffer.len()) < total => {
                 return Err(AnswerError::TooShort {
@@ -78,7 +78,7 @@ impl Inbox {
 
     /// Returns true if a message of this length needs no decision of the program.
     pub(super) fn is_short(&self, total: u64) -> bool {
-        total <= self.limits.max_message.min(self.limits.max_large)
+        total <= self.max_message.min(self.max_large)
     }
 
     /// Decides about a message that was announced on a channel of a handled layer: into memory that

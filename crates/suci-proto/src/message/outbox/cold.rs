@@ -14,7 +14,7 @@ impl Outbox {
     /// Restores the full state of a cold channel.
     #[inline(never)]
     pub(super) fn restore(&mut self, id: ChannelId) -> Option<usize> {
-        let cold = self.cold.remove(&id)?;
+        let cold = self.cold.remove(id)?;
         let channel = OutgoingChannel::from_cold(id, cold, self.cold_end);
         Some(self.insert_channel(channel))
     }

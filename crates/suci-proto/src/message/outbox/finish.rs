@@ -131,7 +131,7 @@ impl Outbox {
 
     /// Returns true if a channel is open.
     pub(super) fn is_open(&self, channel: ChannelId) -> bool {
-        self.by_id.contains_key(&channel) || self.cold.contains_key(&channel)
+        self.by_id.contains_key(&channel) || self.cold.get(channel).is_some()
     }
 
     /// Returns the number of open channels.
