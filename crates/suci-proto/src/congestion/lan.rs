@@ -77,8 +77,8 @@ const DRAIN_AGAIN: Duration = Duration::from_millis(300);
 /// The same in round trips, so that draining costs a long path at most a hundredth of its
 /// throughput.
 const DRAIN_ROUNDS: u32 = 100;
-/// Part of the window that stays while draining: less than the path holds, unless the queue is three
-/// times as long as the path. The acknowledgements of this part measure the delay.
+/// Part of the window that stays while draining: less than the path holds, unless the queue is
+/// three times as long as the path. The acknowledgements of this part measure the delay.
 const DRAIN_TO: f64 = 0.25;
 /// Part of the target left after a loss that it did not prevent: the buffer holds less. It doubles
 /// back each [`DRAIN_EVERY`], and is never below [`LEAST_PART`] of it.
