@@ -4,8 +4,8 @@
 use crate::fatal;
 use crate::memory::{Span, map_heap};
 use crate::pending::Pending;
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use suci::group::{Group, GroupError};
 use suci::remote::{
