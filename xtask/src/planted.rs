@@ -56,26 +56,27 @@ pub fn break_in() -> Result<usize> {
     build()?;
     let program = dir().join("release/red-team");
     let listed = exec::capture(Command::new(&program).arg("--list"))?;
-    let (mut made, mut missed) = (0, Vec::new());
-    for line in listed.lines() {
-        // The last line counts them.
-        let words: Vec<&str> = line.split([' ', ':']).collect();
-        let [name, mode @ ("plain" | "sealed"), plant, ..] = words[..] else {
-            continue;
+    // The last line counts them.
+    let attack = |line: &str| {
+        let words: Vec<String> = line.split([' ', ':']).map(str::to_owned).collect();
+        let known = |mode: &String| ["plain", "sealed"].contains(&mode.as_str());
+        words.get(1).is_some_and(known).then_some(words)
+    };
+    let attacks: Vec<Vec<String>> = listed.lines().filter_map(attack).collect();
+    let made = exec::side_by_side(&attacks, |attack| {
+        let [name, mode, plant, ..] = attack.as_slice() else {
+            return Err(Failure::new(format!("{attack:?} is no attack")));
         };
         let mut run = Command::new(&program);
         run.args(["--attack", name, "--mode", mode, "--without-defence"]);
-        made += 1;
-        match exec::capture(&mut run) {
-            Ok(_) => println!("   {name}, {mode}: succeeds with {plant}"),
-            Err(failure) => missed.push(format!("{name}, {mode}, {plant}: {failure}")),
-        }
+        exec::capture(&mut run).context(format!("{name}, {mode}, without {plant}"))?;
+        println!("   {name}, {mode}: succeeds with {plant}");
+        Ok(())
+    })?;
+    match made.len() {
+        0 => Err(Failure::new("the red team lists no attack")),
+        made => Ok(made),
     }
-    if made > 0 && missed.is_empty() {
-        return Ok(made);
-    }
-    let missed = missed.join("\n");
-    Err(Failure::new(format!("attacks without effect:\n{missed}")))
 }
 
 /// Builds the simulator with the mistakes inside and finds the one called `name`. Returns the
