@@ -23,7 +23,7 @@ pub mod sockets;
 
 pub use active::{ActiveHeader, MAX_WORDS};
 pub use agreement::{Absence, Agreement, AgreementStart, Knowledge, Verdict};
-pub use collective::{Arguments, Collective, Kind, LONGEST_MESSAGE, Place, Unexpected};
+pub use collective::{Arguments, Collective, DataPlace, Kind, LONGEST_MESSAGE, Place, Unexpected};
 pub use element::{
     BitAnd, BitOr, BitXor, Combine, Custom, Element, Max, Min, Operation, Product, Sum, bytes_of,
     elements_of,

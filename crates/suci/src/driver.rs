@@ -178,7 +178,7 @@ impl Driver {
             takes_active: false,
             coalescer: SendCoalescer::new(),
             publishers: Publishers::default(),
-            groups: ServedGroups::default(),
+            groups: ServedGroups::new(Arc::clone(&places.groups)),
             wakes: None,
             places,
             remote_waits: false,

@@ -1,10 +1,12 @@
 //! Memory that a node names for messages as they begin: the buffer of a call that receives into it,
-//! and that of one-sided operations.
+//! and that of one-sided and collective operations.
 
+use crate::group::Waiting;
 use crate::lent::{LentBytes, LentPlace, Loan};
 use crate::shared::Sleepers;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use suci_layers::group::GroupPlaces;
 use suci_layers::remote::{Layer, Memory, OperationId, Regions, SharedLayer};
 use suci_proto::message::IncomingInfo;
 use suci_proto::types::{NodeId, Source};
@@ -17,6 +19,7 @@ pub(crate) struct Places {
     lends: AtomicBool,
     buffer: Mutex<CallBuffer>,
     pub(crate) remote: SharedLayer,
+    pub(crate) groups: Arc<GroupPlaces<Waiting>>,
     /// Threads that wait for one-sided operations of a shared node.
     pub(crate) remote_waiters: Sleepers<AwaitedOfLayer>,
 }
@@ -52,6 +55,7 @@ impl Places {
             lends: AtomicBool::new(false),
             buffer: Mutex::default(),
             remote: SharedLayer::new(regions),
+            groups: Arc::default(),
             remote_waiters: Sleepers::new(),
         }
     }
@@ -90,6 +94,8 @@ impl Placement for Places {
         if message.channel.is_user() {
             let memory = self.buffer_of_call(from.node, message);
             memory.map_or(Place::Own, Place::Named)
+        } else if message.channel.is_of_group() {
+            self.groups.place(from, message)
         } else {
             self.remote.place(from, message)
         }

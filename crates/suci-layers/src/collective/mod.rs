@@ -23,6 +23,7 @@
 //! all-reduce algorithms for clusters of workstations" (2009).
 
 mod arguments;
+mod data;
 mod exchange;
 mod reduce;
 mod schedule;
@@ -31,10 +32,13 @@ mod tests;
 mod tree;
 
 pub use arguments::Arguments;
+pub use data::DataPlace;
 
 use crate::element::Combine;
+use bytes::Bytes;
 use core::fmt;
-use schedule::{Intake, Round, Schedule, Slice, Transfer};
+use data::Data;
+use schedule::{Intake, Round, Schedule, Transfer};
 
 /// Buffers of at least this many bytes go the way that sends the fewest bytes, shorter ones the way
 /// with the fewest rounds. At this length an allreduce of 8 members takes about as long either way
@@ -141,7 +145,7 @@ pub struct Collective {
     last: Option<(usize, Transfer)>,
     /// Receives of this round that are still awaited, in order.
     awaited: Vec<Transfer>,
-    data: Vec<u8>,
+    data: Data,
     scratch: Vec<u8>,
     combine: Option<Combine>,
 }
@@ -197,7 +201,7 @@ impl Collective {
             to_send: Vec::new(),
             last: None,
             awaited: Vec::new(),
-            data,
+            data: Data::new(data),
             scratch: vec![0; scratch],
             combine,
         };
@@ -239,12 +243,15 @@ impl Collective {
 
     /// Returns the next message to a member that `may_get` one: the receiver's rank and the bytes.
     /// The message counts as sent.
-    pub fn poll_send(&mut self, may_get: impl Fn(usize) -> bool) -> Option<(usize, &[u8])> {
+    pub fn poll_send(&mut self, may_get: impl Fn(usize) -> bool) -> Option<(usize, Bytes)> {
         self.end_rounds();
         let at = self.to_send.iter().position(|send| may_get(send.peer))?;
         let send = self.to_send.remove(at);
         let (_, Transfer { peer, slice, .. }) = self.last.insert((at, send));
-        Some((*peer, bytes(&self.data, &self.scratch, slice)))
+        let data = self.data.lock();
+        let whole = if slice.scratch { &self.scratch } else { &*data };
+        let bytes = whole.get(slice.range.clone()).unwrap_or_default();
+        Some((*peer, Bytes::copy_from_slice(bytes)))
     }
 
     /// Takes back the last message of [`poll_send`](Self::poll_send), which could not be sent: it
@@ -284,7 +291,14 @@ impl Collective {
     pub fn on_message(&mut self, from: usize, message: &[u8]) -> Result<(), Unexpected> {
         let at = self.next_of(from).ok_or(Unexpected::NotAwaited)?;
         let receive = self.awaited.get(at).ok_or(Unexpected::NotAwaited)?;
-        let place = bytes_mut(&mut self.data, &mut self.scratch, &receive.slice);
+        let mut data = self.data.lock();
+        let slice = &receive.slice;
+        let whole = if slice.scratch {
+            &mut self.scratch
+        } else {
+            &mut *data
+        };
+        let place = whole.get_mut(slice.range.clone()).unwrap_or_default();
         if place.len() != message.len() {
             return Err(Unexpected::Length {
                 came: message.len(),
@@ -301,6 +315,43 @@ impl Collective {
             }
             _ => place.copy_from_slice(message),
         }
+        drop(data);
+        self.awaited.remove(at);
+        self.end_rounds();
+        Ok(())
+    }
+
+    /// Returns the place of the bytes of a message of the member `from`, which has `length` bytes,
+    /// if they may go there as they come. All its messages before were taken, or have places.
+    pub fn place(&mut self, from: usize, length: u64) -> Option<DataPlace> {
+        let is_next = |receive: &Transfer| receive.peer == from && !receive.is_placed;
+        let at = self.awaited.iter().position(is_next)?;
+        let slice = &self.awaited.get(at)?.slice;
+        // Bytes that a send of the round reads change only afterwards.
+        let is_free = !slice.scratch && !self.is_guarded();
+        let receive = self.awaited.get_mut(at).filter(|_| is_free)?;
+        let fits = receive.slice.range.len() as u64 == length;
+        receive.is_placed = fits && receive.intake == Intake::Replace;
+        receive.is_placed.then(|| DataPlace {
+            data: self.data.clone(),
+            range: receive.slice.range.clone(),
+        })
+    }
+
+    /// Takes the next message of the member `from`, whose bytes are in the [place](Self::place)
+    /// that it was given.
+    ///
+    /// # Errors
+    /// [`Unexpected`]: nothing has changed.
+    pub fn on_placed(&mut self, from: usize) -> Result<(), Unexpected> {
+        let at = self.next_of(from).ok_or(Unexpected::NotAwaited)?;
+        if !self
+            .awaited
+            .get(at)
+            .is_some_and(|receive| receive.is_placed)
+        {
+            return Err(Unexpected::NotAwaited);
+        }
         self.awaited.remove(at);
         self.end_rounds();
         Ok(())
@@ -314,7 +365,7 @@ impl Collective {
 
     /// Takes the bytes of the result.
     pub fn take_data(&mut self) -> Vec<u8> {
-        core::mem::take(&mut self.data)
+        core::mem::take(&mut *self.data.lock())
     }
 
     fn begin_round(&mut self) {
@@ -332,20 +383,10 @@ impl Collective {
             && self.awaited.is_empty()
         {
             for copy in &round.then {
-                copy.run(&mut self.data, &self.scratch);
+                copy.run(&mut self.data.lock(), &self.scratch);
             }
             self.round += 1;
             self.begin_round();
         }
     }
-}
-
-fn bytes<'a>(data: &'a [u8], scratch: &'a [u8], slice: &Slice) -> &'a [u8] {
-    let whole = if slice.scratch { scratch } else { data };
-    whole.get(slice.range.clone()).unwrap_or_default()
-}
-
-fn bytes_mut<'a>(data: &'a mut [u8], scratch: &'a mut [u8], slice: &Slice) -> &'a mut [u8] {
-    let whole = if slice.scratch { scratch } else { data };
-    whole.get_mut(slice.range.clone()).unwrap_or_default()
 }

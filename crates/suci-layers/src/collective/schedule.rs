@@ -51,6 +51,8 @@ pub(super) struct Transfer {
     pub(super) slice: Slice,
     /// For a receive.
     pub(super) intake: Intake,
+    /// Of a receive: its bytes go to the slice as they come.
+    pub(super) is_placed: bool,
 }
 
 impl Transfer {
@@ -102,6 +104,7 @@ impl Round {
             peer,
             slice,
             intake,
+            is_placed: false,
         });
         self
     }
@@ -120,6 +123,7 @@ impl Round {
             peer,
             slice,
             intake,
+            is_placed: false,
         });
         self
     }

@@ -5,6 +5,7 @@ use super::*;
 use crate::element::{Custom, Element, Sum, bytes_of, elements_of};
 use proptest::prelude::*;
 use std::collections::VecDeque;
+use suci_proto::LentMemory;
 
 const LENGTHS: [usize; 6] = [0, 1, 5, LONG / 8, LONG / 8 + 3, LONGEST_MESSAGE / 8 * 2 + 1];
 
@@ -12,8 +13,11 @@ const LENGTHS: [usize; 6] = [0, 1, 5, LONG / 8, LONG / 8 + 3, LONGEST_MESSAGE / 
 /// happens in an order that the seed decides.
 struct Network {
     members: Vec<Collective>,
-    messages: Vec<VecDeque<Vec<u8>>>,
+    /// Each says whether its bytes are in their place.
+    messages: Vec<VecDeque<(Vec<u8>, bool)>>,
     seed: u64,
+    /// The number of messages that were placed.
+    placed: usize,
 }
 
 impl Network {
@@ -23,6 +27,7 @@ impl Network {
             members: members.collect(),
             messages: vec![VecDeque::new(); size * size],
             seed,
+            placed: 0,
         }
     }
 
@@ -36,6 +41,23 @@ impl Network {
         self.members.iter().all(Collective::is_done)
     }
 
+    /// Puts a message on its way. Sometimes its bytes go to their place at once, before messages of
+    /// others and earlier ones of this member that are placed, too.
+    fn send(&mut self, rank: usize, to: usize, bytes: Vec<u8>) {
+        let pair = rank * self.members.len() + to;
+        let may_place = self.messages[pair].iter().all(|(_, placed)| *placed);
+        let mut place = match may_place && self.random(3) > 0 {
+            true => self.members[to].place(rank, bytes.len() as u64),
+            false => None,
+        };
+        if let Some(place) = &mut place {
+            place.write(0, &bytes);
+        }
+        let placed = place.is_some();
+        self.placed += usize::from(placed);
+        self.messages[pair].push_back((bytes, placed));
+    }
+
     /// Lets a member send all it can and take at most one message. Returns whether it did anything.
     fn step(&mut self, rank: usize) -> bool {
         let size = self.members.len();
@@ -44,7 +66,7 @@ impl Network {
         while self.random(5) > 0
             && let Some((to, bytes)) = self.members[rank].poll_send(|_| true)
         {
-            self.messages[rank * size + to].push_back(bytes.to_vec());
+            self.send(rank, to, bytes.to_vec());
             worked = true;
         }
         let member = &self.members[rank];
@@ -56,8 +78,10 @@ impl Network {
         }
         let from = awaited[self.random(awaited.len())];
         let message = self.messages[from * size + rank].pop_front();
-        if let Some(message) = &message {
-            self.members[rank].on_message(from, message).unwrap();
+        match &message {
+            Some((_, true)) => self.members[rank].on_placed(from).unwrap(),
+            Some((bytes, false)) => self.members[rank].on_message(from, bytes).unwrap(),
+            None => {}
         }
         worked || message.is_some()
     }
@@ -110,6 +134,36 @@ fn members_of_a_barrier_send_to_those_that_send_to_them() {
             }
         }
     }
+}
+
+/// The bytes of messages that replace data go to these as they come; others are combined later, and
+/// those that another length, or an earlier message of the member is for, do not.
+#[test]
+fn messages_that_replace_data_have_a_place() {
+    let at = |rank| Place { rank, size: 2 };
+    let length = LONGEST_MESSAGE + 8;
+    let mut leaf = Collective::broadcast(at(1), 0, vec![0; length]);
+    assert!(leaf.place(0, 8).is_none() && leaf.place(1, 8).is_none());
+    let mut first = leaf.place(0, LONGEST_MESSAGE as u64).unwrap();
+    let mut second = leaf.place(0, 8).unwrap();
+    assert!(leaf.place(0, 8).is_none(), "there is no third");
+    second.write(4, &[2; 4]);
+    second.write(5, &[3; 4]);
+    first.write(0, &vec![1; LONGEST_MESSAGE]);
+    second.write(0, &[2; 4]);
+    leaf.on_placed(0).unwrap();
+    assert!(!leaf.is_done());
+    leaf.on_placed(0).unwrap();
+    assert_eq!(leaf.on_placed(0), Err(Unexpected::NotAwaited));
+    assert!(leaf.is_done());
+    let data = leaf.take_data();
+    assert!(data.iter().eq([1; LONGEST_MESSAGE].iter().chain(&[2; 8])));
+    // Late bytes change nothing.
+    first.write(0, &[9]);
+    let sum = Combine::new::<u64, _>(Sum);
+    let mut root = Collective::reduce(at(0), 0, vec![0; 8], sum);
+    assert!(root.place(1, 8).is_none());
+    assert_eq!(root.on_placed(1), Err(Unexpected::NotAwaited));
 }
 
 /// The data of a member.
@@ -276,7 +330,10 @@ fn data_that_are_to_be_sent_are_not_combined_before() {
     let theirs = bytes_of(&[7_u64]);
     assert!(!member.can_take(1));
     assert_eq!(member.on_message(1, &theirs), Err(Unexpected::NotAwaited));
-    assert_eq!(member.poll_send(|_| true), Some((1, &*bytes_of(&[5_u64]))));
+    assert_eq!(
+        member.poll_send(|_| true),
+        Some((1, bytes_of(&[5_u64]).into()))
+    );
     member.unsend();
     assert!(!member.can_take(1));
     let before = member.stage();

@@ -4,6 +4,7 @@
 //! lets each driver that serves members call [`ServedGroups::progress`] whenever something arrived.
 
 mod failure;
+mod places;
 mod shrink;
 mod state;
 #[cfg(test)]
@@ -11,6 +12,7 @@ mod tests;
 mod turn;
 
 pub use failure::{Failure, MemberFailure};
+pub use places::GroupPlaces;
 pub use shrink::{SHRUNK, ShrinkStep, Shrinking};
 pub use state::{Carrier, Finished, GroupState, GroupWork, Host, Purpose};
 pub use turn::ServedGroups;

@@ -6,13 +6,14 @@
 use super::failure::{Failure, MemberFailure};
 use super::turn::{Progress, Turn};
 use crate::agreement::{Agreement, AgreementStart, Knowledge, Verdict};
-use crate::collective::{Arguments, Collective, Kind, Place};
+use crate::collective::{Arguments, Collective, DataPlace, Kind, Place};
 use bytes::Bytes;
 use core::fmt::Debug;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use suci_proto::message::IncomingInfo;
 use suci_proto::time::Instant;
-use suci_proto::types::{ChannelId, NodeId, SessionNumber};
+use suci_proto::types::{ChannelId, NodeId, SessionNumber, Source};
 use suci_proto::{Engine, Outgoing};
 
 /// The part of a group's state that belongs to the library that drives it.
@@ -106,6 +107,14 @@ impl<E> Underway<E> {
     pub(super) fn end(&mut self, result: Result<Finished, Failure<E>>) {
         self.is_over = true;
         self.result = Some(result);
+    }
+
+    /// The tag of its messages.
+    pub(super) fn tag(&self) -> u64 {
+        match &self.work {
+            GroupWork::Collective(work) => (self.number << 8) | u64::from(work.kind() as u8),
+            GroupWork::Agreement(_) => self.number,
+        }
     }
 
     pub(super) fn arguments(&self) -> Option<Arguments> {
@@ -296,6 +305,21 @@ impl<H: Host> GroupState<H> {
 
     pub(super) const fn channel(&self, purpose: Purpose) -> ChannelId {
         purpose.channel(self.number)
+    }
+
+    /// Returns the place of a message's bytes in the data of the collective operation, if they may
+    /// go there as they come.
+    pub(super) fn place_of(&self, from: Source, message: &IncomingInfo) -> Option<DataPlace> {
+        let rank = self.members.iter().position(|node| *node == from.node)?;
+        let is_of_session = self.sessions.get(rank) == Some(&from.session);
+        // A thread that carries the operation on may have the lock: the message is not placed then.
+        let mut state = self.changing.try_lock().ok().filter(|_| is_of_session)?;
+        let current = state.current.as_mut().filter(|current| !current.is_over)?;
+        let is_of_this = message.tag == current.tag() && message.user_header == current.header;
+        match &mut current.work {
+            GroupWork::Collective(work) if is_of_this => work.place(rank, message.total),
+            _ => None,
+        }
     }
 
     /// Begins an operation of the node `node`.

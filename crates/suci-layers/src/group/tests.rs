@@ -1,14 +1,16 @@
 //! Turns of a driver beside an engine without peers.
 
 use super::failure::MemberFailure;
+use super::places::GroupPlaces;
 use super::state::{Carrier, Finished, GroupState, GroupWork, Host, Purpose};
 use super::turn::ServedGroups;
 use crate::agreement::{Absence, Knowledge};
 use crate::collective::Collective;
 use std::sync::Arc;
+use suci_proto::message::IncomingInfo;
 use suci_proto::time::Instant;
-use suci_proto::types::{Incarnation, NodeId, SessionNumber};
-use suci_proto::{Config, Engine, Identity, Outgoing};
+use suci_proto::types::{Incarnation, Kind, NodeId, SessionNumber, Source};
+use suci_proto::{Config, Engine, Identity, Outgoing, Place, Placement};
 
 #[derive(Debug)]
 struct Alone;
@@ -128,4 +130,49 @@ fn a_member_whose_failure_another_reported_does_not_say_that_it_gave_up() {
     assert_eq!((gave_up.len(), was_reported.len()), (2, 2));
     assert!(gave_up.iter().all(|report| report.len() == 9));
     assert!(was_reported.iter().all(|report| report.len() == 8));
+}
+
+/// The bytes of a message go to the data of an operation only if its sender makes the same call.
+#[test]
+fn only_messages_of_the_same_call_have_a_place() {
+    let group = Arc::new(group());
+    let places = Arc::<GroupPlaces<Alone>>::default();
+    let mut served = ServedGroups::new(Arc::clone(&places));
+    served.add(Arc::clone(&group));
+    let work = Collective::broadcast(group.place(), 0, vec![0; 9_000]);
+    let (arguments, kind) = (work.arguments().to_bytes(), work.kind() as u64);
+    let from = |node| Source {
+        node: NodeId(node),
+        session: SessionNumber::default(),
+    };
+    let message = IncomingInfo {
+        channel: Purpose::Data.channel(4),
+        number: 0,
+        total: 9_000,
+        tag: 1 << 8 | kind,
+        kind: Kind::USER,
+        user_header: arguments.to_vec().into(),
+    };
+    let is_placed = |from, message: &_| matches!(places.place(from, message), Place::Named(_));
+    assert!(!is_placed(from(0), &message), "nothing was begun");
+    group.begin(NodeId(1), GroupWork::Collective(work)).unwrap();
+    let mut others = vec![message.clone(); 4];
+    others[0].channel = Purpose::Data.channel(5);
+    others[1].tag += 1 << 8;
+    others[2].user_header = vec![0; 16].into();
+    others[3].total -= 1;
+    for other in others {
+        assert!(!is_placed(from(0), &other), "{other:?}");
+    }
+    let later = Source {
+        session: SessionNumber(9),
+        ..from(0)
+    };
+    assert!(!is_placed(later, &message) && !is_placed(from(2), &message));
+    assert!(is_placed(from(0), &message));
+    assert!(!is_placed(from(0), &message), "it awaits one");
+    group.give_up(());
+    served.progress(&mut carrier());
+    assert!(!is_placed(from(0), &message));
+    assert_eq!(Arc::strong_count(&group), 1, "nobody keeps it");
 }

@@ -1,6 +1,7 @@
 //! One turn of a driver at a group: sends and takes what it can for the members that it serves.
 
 use super::failure::{Failure, MemberFailure};
+use super::places::GroupPlaces;
 use super::state::{Carrier, Changing, GroupState, GroupWork, Host, Purpose, Underway};
 use crate::agreement::{Absence, Agreement};
 use crate::collective::{Arguments, Kind, LONGEST_MESSAGE, Unexpected};
@@ -32,11 +33,15 @@ pub(super) struct Progress<H: Host> {
 
 /// The groups that a driver serves at present.
 #[derive(Debug)]
-pub struct ServedGroups<H: Host>(Vec<ServedGroup<H>>);
+pub struct ServedGroups<H: Host> {
+    served: Vec<ServedGroup<H>>,
+    /// The same groups, which the engine asks for the memory of their messages.
+    places: Arc<GroupPlaces<H>>,
+}
 
 impl<H: Host> Default for ServedGroups<H> {
     fn default() -> Self {
-        Self(Vec::new())
+        Self::new(Arc::default())
     }
 }
 
@@ -48,16 +53,28 @@ struct ServedGroup<H: Host> {
 }
 
 impl<H: Host> ServedGroups<H> {
+    /// Returns an empty list. Memory for the groups' messages is named by `places`.
+    #[must_use]
+    pub const fn new(places: Arc<GroupPlaces<H>>) -> Self {
+        let served = Vec::new();
+        Self { served, places }
+    }
+
     /// Returns true if the driver serves none.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.served.is_empty()
     }
 
     /// An operation of the group begins or goes on.
     pub fn add(&mut self, group: Arc<GroupState<H>>) {
-        if !self.0.iter().any(|one| Arc::ptr_eq(&one.group, &group)) {
-            self.0.push(ServedGroup { group, ended: 0 });
+        if !self
+            .served
+            .iter()
+            .any(|one| Arc::ptr_eq(&one.group, &group))
+        {
+            self.places.add(Arc::clone(&group));
+            self.served.push(ServedGroup { group, ended: 0 });
         }
     }
 
@@ -66,7 +83,7 @@ impl<H: Host> ServedGroups<H> {
     pub fn progress(&mut self, carrier: &mut impl Carrier<H>) -> (bool, Vec<Arc<GroupState<H>>>) {
         let (mut sent, mut advanced) = (false, Vec::new());
         let mut failed = Vec::new();
-        self.0.retain_mut(|served| {
+        self.served.retain_mut(|served| {
             let progress = served.group.progress(carrier);
             failed.extend(progress.failed);
             sent |= progress.sent;
@@ -78,6 +95,9 @@ impl<H: Host> ServedGroups<H> {
                 carrier.engine().end_group(served.group.channel(*purpose));
             }
             served.ended = progress.ended;
+            if progress.is_over {
+                self.places.remove(&served.group);
+            }
             !progress.is_over
         });
         if !failed.is_empty() {
@@ -213,18 +233,16 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
 
     /// Sends the data that can be sent now to members that the carrier serves.
     fn send(&mut self, current: &mut Underway<H::Error>) -> Result<(), Failed<H::Error>> {
-        let header = current.header.clone();
+        let (header, tag) = (current.header.clone(), current.tag());
         let GroupWork::Collective(work) = &mut current.work else {
             return Ok(());
         };
-        let tag = (current.number << 8) | u64::from(work.kind() as u8);
         loop {
             let (group, full, carrier) = (self.group, &self.full, &*self.carrier);
             let next = work.poll_send(|rank| {
                 let member = group.member(rank).filter(|_| !full.contains(&rank));
                 member.is_some_and(|node| carrier.serves(node))
             });
-            let next = next.map(|(to, bytes)| (to, Bytes::copy_from_slice(bytes)));
             let Some((rank, payload)) = next else {
                 return Ok(());
             };
@@ -317,7 +335,11 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
             let kind = kind.and_then(Kind::from_number);
             let theirs = kind.and_then(|kind| Arguments::from_bytes(kind, &message.user_header));
             self.check_arguments(number, theirs, (current.number, ours))?;
-            match work.on_message(rank, &message.payload) {
+            let taken = match message.payload.placed() {
+                Some(_) => work.on_placed(rank),
+                None => work.on_message(rank, &message.payload),
+            };
+            match taken {
                 Ok(()) => any = true,
                 Err(Unexpected::Length { came, awaited }) => {
                     let [came, awaited] = [came, awaited].map(|length| length as u64);

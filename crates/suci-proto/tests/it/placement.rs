@@ -59,11 +59,15 @@ impl LentMemory for Counting {
 }
 
 /// Without loss each byte is copied once, from the datagram to where it belongs: the payload of a
-/// put, and that of a message for a call that lent its buffer.
+/// put, that of a message for a call that lent its buffer, and that of a collective operation.
 #[test]
 fn placed_bytes_are_copied_once_from_the_datagram() {
     let bytes: Vec<u8> = (0..LENGTH).map(|at| (at % 251) as u8).collect();
-    for channel in [ChannelId(0), ChannelId::of_remote(0)] {
+    for channel in [
+        ChannelId(0),
+        ChannelId::of_remote(0),
+        ChannelId::of_group(0),
+    ] {
         let (copies, datagram) = (Arc::default(), Arc::default());
         let placed = PlacedBy::new(Arc::new(Counting {
             copies: Arc::clone(&copies),
@@ -80,9 +84,12 @@ fn placed_bytes_are_copied_once_from_the_datagram() {
         };
         pair.send(0, outgoing);
         pair.run(suci_proto::time::Duration::from_secs(1));
-        let length = match pair.engine_mut(1).poll_remote() {
-            Some(RemoteInput::Message(_, message)) => message.payload.placed(),
-            None => pair.received(1)[0].payload.placed(),
+        let sender = pair.id(0);
+        let of_group = pair.engine_mut(1).recv_of_group(sender, channel);
+        let length = match (of_group, pair.engine_mut(1).poll_remote()) {
+            (Some((_, message)), None) => message.payload.placed(),
+            (None, Some(RemoteInput::Message(_, message))) => message.payload.placed(),
+            (None, None) => pair.received(1)[0].payload.placed(),
             other => panic!("{other:?}"),
         };
         assert_eq!(length, Some(LENGTH as u64));

@@ -3,7 +3,8 @@
 use super::Driver;
 use crate::clock::Clock;
 use crate::error::Error;
-use crate::group::{Carrier, GroupError, Waiting, has_room};
+use crate::group::{Carrier, GroupError, ServedGroups, Waiting, has_room};
+use std::sync::Arc;
 use suci_proto::time::Instant;
 use suci_proto::types::NodeId;
 use suci_proto::{Engine, Outgoing};
@@ -12,7 +13,8 @@ impl Driver {
     /// Carries on the operations of groups that are under way. Returns whether something is to be
     /// sent.
     pub(crate) fn progress_groups(&mut self) -> bool {
-        let mut groups = core::mem::take(&mut self.groups);
+        let none = ServedGroups::new(Arc::clone(&self.places.groups));
+        let mut groups = core::mem::replace(&mut self.groups, none);
         let (sent, _) = groups.progress(self);
         self.groups = groups;
         sent

@@ -277,7 +277,12 @@ impl Group {
         data: &[T],
     ) -> Result<Collective, GroupError> {
         self.check_root(root)?;
-        let work = Collective::broadcast(self.place(), root, bytes_of(data));
+        let bytes = match self.rank() == root {
+            true => bytes_of(data),
+            // Those of the root take their place.
+            false => vec![0; data.len() * T::SIZE],
+        };
+        let work = Collective::broadcast(self.place(), root, bytes);
         Ok(work.of_elements(T::NAME))
     }
 

@@ -139,6 +139,7 @@ impl Worker {
             driver.cross_shard = Some(CrossShardQueue::new(index, Arc::clone(&inner.shards)));
         }
         driver.waiter.begin(inner.fixed.wait, Awaited::Progress);
+        let groups = ServedGroups::new(Arc::clone(&driver.places.groups));
         Self {
             driver,
             accounts: BTreeMap::new(),
@@ -148,7 +149,7 @@ impl Worker {
             replies_left: false,
             active_left: false,
             calls: OpenCalls::default(),
-            groups: ServedGroups::default(),
+            groups,
             delivered_from: Vec::new(),
             guard: ThreadGuard {
                 inner,

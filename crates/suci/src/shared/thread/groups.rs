@@ -3,8 +3,9 @@
 use super::{Worker, open_account};
 use crate::clock::Clock;
 use crate::error::Error;
-use crate::group::{Carrier, GroupError, Waiting, has_room};
+use crate::group::{Carrier, GroupError, ServedGroups, Waiting, has_room};
 use crate::shared::shard::owner;
+use std::sync::Arc;
 use suci_proto::message::Held;
 use suci_proto::time::Instant;
 use suci_proto::types::NodeId;
@@ -14,7 +15,8 @@ impl Worker {
     /// Carries on the operations of groups that are under way. Returns whether something is to be
     /// sent.
     pub(super) fn progress_groups(&mut self) -> bool {
-        let mut groups = core::mem::take(&mut self.groups);
+        let none = ServedGroups::new(Arc::clone(&self.driver.places.groups));
+        let mut groups = core::mem::replace(&mut self.groups, none);
         let (sent, advanced) = groups.progress(self);
         self.groups = groups;
         for group in advanced {
