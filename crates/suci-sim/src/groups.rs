@@ -7,11 +7,12 @@ use std::sync::atomic::AtomicU32;
 
 use suci_layers::Knowledge;
 use suci_layers::group::{
-    Carrier, Failure, Finished, GroupState, GroupWork, Host, ServedGroups, ShrinkStep, Shrinking,
+    Carrier, Failure, Finished, GroupPlaces, GroupState, GroupWork, Host, ServedGroups, ShrinkStep,
+    Shrinking,
 };
 use suci_proto::time::{Duration, Instant, nanos};
 use suci_proto::types::{NodeId, SessionNumber};
-use suci_proto::{Engine, Link, Outgoing, SendError};
+use suci_proto::{Engine, Link, Outgoing, PlacedBy, SendError};
 
 use crate::options::GroupPlan;
 use crate::oracle::calls::{Call, CallId};
@@ -116,6 +117,7 @@ pub struct GroupProgram {
     oracle: SharedGroups,
     rng: Rng,
     served: ServedGroups<NoSleepers>,
+    places: Arc<GroupPlaces<NoSleepers>>,
     last_shrunk: AtomicU32,
     memberships: Vec<Membership>,
     /// Faults are over: it makes haste.
@@ -165,6 +167,7 @@ impl GroupProgram {
             gives_up_at: None,
             awaited: Vec::new(),
         };
+        let places = Arc::<GroupPlaces<NoSleepers>>::default();
         Self {
             process,
             node,
@@ -172,11 +175,18 @@ impl GroupProgram {
             plan,
             oracle,
             rng: Rng::new(seed, 0x6000 + u64::from(process)),
-            served: ServedGroups::default(),
+            served: ServedGroups::new(Arc::clone(&places)),
+            places,
             last_shrunk: AtomicU32::new(0),
             memberships: groups.into_iter().map(membership).collect(),
             hurries: false,
         }
+    }
+
+    /// Returns where the engine asks for the places of messages.
+    #[must_use]
+    pub fn placement(&self) -> PlacedBy {
+        PlacedBy::new(self.places.clone())
     }
 
     /// Makes haste from now on, and gives nothing up.
@@ -210,6 +220,8 @@ impl GroupProgram {
 
     /// Carries operations on, as a driver does before it sends.
     pub fn serve(&mut self, engine: &mut Engine, now: Instant) {
+        // There are no one-sided operations to be told of ends.
+        while engine.poll_remote().is_some() {}
         if !self.served.is_empty() {
             self.served.progress(&mut DrivenEngine { engine, now });
         }

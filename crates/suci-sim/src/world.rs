@@ -329,8 +329,11 @@ impl World {
         }
         let mut config = self.config(host);
         let remote = self.remote_program(id, node);
+        let groups = self.group_program(host, id);
         if let Some(remote) = &remote {
             config.placement = remote.placement();
+        } else if let Some(groups) = &groups {
+            config.placement = groups.placement();
         } else if self.options.has_other_layers() {
             config.placement = membership::placement();
         }
@@ -350,7 +353,7 @@ impl World {
         let mut process = Process::new(id, host, engine, buffer, self.now);
         process.remote = remote;
         process.member = self.member_program(host, identity);
-        process.groups = self.group_program(host, id);
+        process.groups = groups;
         process.sockets = self.socket_program(id, node);
         let topology = self.options.topology;
         process.router = topology.map(|it| RouteProgram::new(&self.options, it, host));
