@@ -1691,6 +1691,7 @@ int suci_env_size(uint32_t *count);
  *  SharedNode::event_async            suci_next_event, timeout 0, suci_node_fd
  *  SharedNode::flush_async            suci_flush in a thread, or SUCI_SEND_NOTIFY
  *  SharedNode::close_async            suci_node_close in a thread
+ *  SharedNode::wait_until_async       suci_region_wait in a thread
  *
  *  Node::allocate_region              suci_region_allocate
  *  Node::allocate_region_on_huge_pages  suci_region_allocate, SUCI_REGION_HUGE_PAGES
@@ -1711,6 +1712,12 @@ int suci_env_size(uint32_t *count);
  *  Remote::quiet                      suci_quiet
  *  Remote::put_slice                  suci_put, suci_put_signal
  *  Remote::map                        none yet
+ *  Remote::put_async                  suci_put, timeout 0
+ *  Remote::get_async                  suci_begin_get, suci_operation_wait, timeout 0
+ *  Remote::atomic_async               suci_atomic, timeout 0
+ *  Remote::fetch_atomic_async         suci_begin_atomic, suci_operation_wait, timeout 0
+ *  Remote::wait_async                 suci_operation_wait, timeout 0
+ *  Remote::quiet_async                suci_quiet in a thread
  *  Layout::strided                    the argument `places`
  *  Layout::extents                    the argument `places`, extents
  *  Remote::put_layout                 suci_put_layout

@@ -283,10 +283,14 @@ pub(crate) fn methods() -> BTreeSet<String> {
                 if let Some(rest) = line.strip_prefix("impl") {
                     let rest = rest.rsplit(" for ").next().unwrap_or(rest);
                     let mut words = rest.split(|letter: char| !letter.is_alphanumeric());
-                    let all = words.clone();
-                    let last = all.rev().find(|word| word.starts_with(char::is_uppercase));
-                    owner = last.unwrap_or_default().to_owned();
-                    owner = match rest.contains('<') {
+                    let mut all = words.clone();
+                    let is_type = |word: &&str| word.starts_with(char::is_uppercase);
+                    let type_of = match rest.starts_with('<') {
+                        true => all.rev().find(is_type),
+                        false => all.find(is_type),
+                    };
+                    owner = type_of.unwrap_or_default().to_owned();
+                    owner = match rest.starts_with('<') {
                         true => words
                             .find(|word| TYPES.contains(word))
                             .map_or(owner, str::to_owned),

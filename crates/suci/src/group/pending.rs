@@ -1,9 +1,10 @@
 //! Operations under way.
 
 use super::error::GroupError;
-use super::host::{GroupNode, GroupState};
+use super::host::{GroupHost, GroupNode, GroupState};
 use crate::clock::Deadline;
 use crate::error::Error;
+use crate::shared::SharedNode;
 use std::sync::Arc;
 use std::time::Duration;
 use suci_layers::group::Finished;
@@ -102,6 +103,36 @@ impl<R: 'static> Pending<R> {
         if let Err(error) = self.settle(node) {
             self.give_up(node, error);
         }
+        self.take()
+    }
+
+    /// As [`wait`](Self::wait), for tasks. It does not end by the group's
+    /// [limit](super::Group::set_limit): use that of the runtime. If the future is dropped before,
+    /// the result is dropped, as by dropping this value.
+    ///
+    /// # Errors
+    /// [`GroupError`].
+    pub async fn wait_async(self, node: &SharedNode) -> Result<R, GroupError> {
+        let mut handle = node.clone();
+        let group = &self.claim.0;
+        if !group.is_settled() {
+            // There is no timer to do so later.
+            let served = match group.watch() {
+                true => handle.serve_group(group),
+                false => Ok(()),
+            };
+            let settled = match served {
+                Ok(()) => node.settled(group).await,
+                failed => failed,
+            };
+            if let Err(error) = self.result(settled) {
+                self.give_up(&mut handle, error);
+            }
+        }
+        self.take()
+    }
+
+    fn take(self) -> Result<R, GroupError> {
         let group = &self.claim.0;
         match group.take_result() {
             Some(Ok(result)) => Ok((self.finish)(result)),

@@ -23,10 +23,11 @@ use crate::lent::Loan;
 use crate::node::Node;
 use crate::shared_memory::{Mapped, order_reads};
 use bytes::Bytes;
+use memory::Allocated;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
-use suci_layers::remote::{Context, Destination, Initiator, Layer, OperationId, Outcome};
+use suci_layers::remote::{Context, Destination, Initiator, Layer, Memory, OperationId, Outcome};
 use suci_proto::types::NodeId;
 
 /// Time that an operation may take unless [`Remote::limit`] sets another.
@@ -458,8 +459,18 @@ impl<'a, N: RemoteNode> Remote<'a, N> {
     /// # Errors
     /// [`RemoteFailure::Operation`]: the first failure since the last call of this.
     pub fn quiet(&self) -> Result<(), RemoteFailure> {
-        self.node.check_open()?;
         let deadline = Deadline::after(self.limit);
+        let wait = |begun: Result<_, RemoteFailure>| self.wait_or_cancel(begun?, deadline);
+        // All are awaited whichever fails.
+        let results: Vec<_> = self.begin_quiet()?.into_iter().map(wait).collect();
+        results.into_iter().try_for_each(|result| result.map(drop))
+    }
+
+    /// Begins to wait at each layer until all earlier operations were applied.
+    pub(crate) fn begin_quiet(
+        &self,
+    ) -> Result<Vec<Result<PendingOperation, RemoteFailure>>, RemoteFailure> {
+        self.node.check_open()?;
         let begin = |index| {
             self.settle_direct(index);
             let mut layer = self.node.layer(index);
@@ -471,12 +482,7 @@ impl<'a, N: RemoteNode> Remote<'a, N> {
             }
             Ok(PendingOperation { layer: index, id })
         };
-        // All are begun before the first is awaited, and all are awaited whichever fails.
-        let layers = 0..self.node.layers();
-        let begun: Vec<Result<_, RemoteFailure>> = layers.map(begin).collect();
-        let wait = |begun| self.wait_or_cancel(begun?, deadline);
-        let results: Vec<_> = begun.into_iter().map(wait).collect();
-        results.into_iter().try_for_each(|result| result.map(drop))
+        Ok((0..self.node.layers()).map(begin).collect())
     }
 
     /// Blocks until an operation that was begun is complete. Returns the result of an atomic
@@ -507,7 +513,7 @@ impl<'a, N: RemoteNode> Remote<'a, N> {
     // ---- inside
 
     /// The context of the operations at a layer.
-    fn context_at(&self, layer: usize) -> Context {
+    pub(crate) fn context_at(&self, layer: usize) -> Context {
         self.contexts.get(layer).copied().unwrap_or_default()
     }
 
@@ -630,7 +636,10 @@ impl<'a, N: RemoteNode> Remote<'a, N> {
     }
 
     /// Takes the result of an operation, if it is complete.
-    fn take(&self, operation: PendingOperation) -> Result<Option<Outcome>, RemoteFailure> {
+    pub(crate) fn take(
+        &self,
+        operation: PendingOperation,
+    ) -> Result<Option<Outcome>, RemoteFailure> {
         if operation.layer >= self.node.layers() {
             return Err(RemoteFailure::Taken);
         }
@@ -649,16 +658,31 @@ impl<'a, N: RemoteNode> Remote<'a, N> {
     ) -> Result<Option<u64>, RemoteFailure> {
         let result = self.result_until(operation, deadline);
         if !matches!(result, Ok(Some(_))) {
-            let mut layer = self.node.layer(operation.layer);
-            layer
-                .initiator_of(operation.id.context())
-                .cancel(operation.id);
-            layer.take(operation.id);
+            self.cancel(operation);
         }
         match result? {
             Some(result) => Ok(result?),
             None => Err(self.timed_out()),
         }
+    }
+
+    /// Gives an operation up; nobody takes its result.
+    pub(crate) fn cancel(&self, operation: PendingOperation) {
+        let mut layer = self.node.layer(operation.layer);
+        let initiator = layer.initiator_of(operation.id.context());
+        initiator.cancel(operation.id);
+        layer.take(operation.id);
+    }
+
+    /// Returns the node.
+    pub(crate) const fn node(&self) -> &'a N {
+        self.node
+    }
+
+    /// Returns the nodes whose replies an operation awaits.
+    pub(crate) fn targets(&self, operation: PendingOperation) -> Vec<NodeId> {
+        let targets = self.node.layer(operation.layer).awaited(operation.id);
+        targets.unwrap_or_default()
     }
 
     /// Waits for the result of an operation. After a while its targets are watched.
@@ -676,8 +700,7 @@ impl<'a, N: RemoteNode> Remote<'a, N> {
         if result.is_some() || deadline.is_over() {
             return Ok(result);
         }
-        let targets = self.node.layer(operation.layer).awaited(operation.id);
-        let targets = targets.unwrap_or_default();
+        let targets = self.targets(operation);
         self.node.watch(&targets, true)?;
         let result = self.node.await_result(operation, deadline);
         self.node.watch(&targets, false)?;
@@ -691,6 +714,12 @@ impl<'a, N: RemoteNode> Remote<'a, N> {
         }
         .into()
     }
+}
+
+/// Returns memory of the library for bytes that are read; nothing if there is none.
+pub(crate) fn buffer(length: u64) -> Option<Arc<dyn Memory>> {
+    let memory = Allocated::new(usize::try_from(length).ok()?)?;
+    Some(Arc::new(memory))
 }
 
 /// One-sided operations apart from the others of the node: [`Remote::context`].

@@ -75,6 +75,15 @@ impl SharedNode {
         poll_fn(self.inner.flushing()).await
     }
 
+    /// As [`SharedNode::wait_until`]: waits until `ready` returns something.
+    ///
+    /// # Errors
+    /// As [`SharedNode::wait_until`].
+    pub async fn wait_until_async<T>(&self, ready: impl FnMut() -> Option<T>) -> Result<T, Error> {
+        self.inner.check_open()?;
+        poll_fn(self.inner.awaiting_change(ready)).await
+    }
+
     /// Closes the node, as [`SharedNode::close`] does. If the future is dropped before it is ready,
     /// the node closes all the same.
     ///

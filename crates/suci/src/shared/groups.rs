@@ -9,9 +9,10 @@ use super::thread::Worker;
 use crate::clock::Deadline;
 use crate::error::Error;
 use crate::group::{GroupHost, GroupState};
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use suci_proto::MemberState;
 use suci_proto::types::{ChannelId, NodeId};
 
@@ -26,6 +27,22 @@ impl Inner {
         (0..count).filter(serves)
     }
 
+    /// Polls until the group's operation has a result.
+    fn settling(
+        &self,
+        group: &GroupState,
+    ) -> impl FnMut(&mut Context<'_>) -> Poll<Result<(), Error>> {
+        let mut registration = Registration::new(&group.host.0);
+        let mut ending = self.ending();
+        move |cx| {
+            let settled = registration.poll_until(cx, || group.is_settled());
+            match settled {
+                Poll::Ready(()) => Poll::Ready(Ok(())),
+                Poll::Pending => ending(cx).map(Err),
+            }
+        }
+    }
+
     /// Wakes the threads other than `own` that serve members of the group. One whose ring is full
     /// is awake.
     pub(super) fn wake_others(&self, group: &GroupState, own: usize) {
@@ -34,6 +51,13 @@ impl Inner {
                 let _ = shard.push(Command::run(|_| ()));
             }
         }
+    }
+}
+
+impl SharedNode {
+    /// Waits until the group's operation has a result.
+    pub(crate) async fn settled(&self, group: &GroupState) -> Result<(), Error> {
+        poll_fn(self.inner.settling(group)).await
     }
 }
 
@@ -82,15 +106,9 @@ impl GroupHost for SharedNode {
     }
 
     fn await_group(&mut self, group: &GroupState, deadline: Deadline) -> Result<bool, Error> {
-        let mut registration = Registration::new(&group.host.0);
-        let mut ending = self.inner.ending();
-        let settled = self.inner.wait_until(deadline, |cx| {
-            let settled = registration.poll_until(cx, || group.is_settled());
-            match settled {
-                Poll::Ready(()) => Poll::Ready(Ok(())),
-                Poll::Pending => ending(cx).map(Err),
-            }
-        })?;
+        let settled = self
+            .inner
+            .wait_until(deadline, self.inner.settling(group))?;
         settled.transpose().map(|settled| settled.is_some())
     }
 }

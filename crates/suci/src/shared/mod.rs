@@ -37,6 +37,7 @@ mod parker;
 mod readiness;
 mod receive;
 mod remote;
+mod remote_async;
 mod reply;
 mod ring;
 mod select;

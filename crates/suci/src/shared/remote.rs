@@ -87,18 +87,17 @@ impl SharedNode {
 
 impl Inner {
     /// Polls `take` under the lock of a shard's layer until it returns something, which `awaited`
-    /// describes. Returns nothing if `deadline` comes first.
-    fn await_layer<T>(
-        &self,
-        shard: &Shard,
+    /// describes.
+    fn polling_layer<'a, T>(
+        &'a self,
+        shard: &'a Shard,
         awaited: AwaitedOfLayer,
-        deadline: Deadline,
         mut take: impl FnMut(&mut Layer) -> Option<T>,
-    ) -> Result<Option<T>, Error> {
+    ) -> impl FnMut(&mut Context<'_>) -> Poll<Result<T, Error>> {
         let places = &shard.places;
         let mut registration = Registration::wanting(&places.remote_waiters, awaited);
         let mut ending = self.ending();
-        let taken = self.wait_until(deadline, |cx| {
+        move |cx| {
             let taken = registration.poll(cx, || match take(&mut places.remote()) {
                 Some(taken) => Poll::Ready(Ok(taken)),
                 None => Poll::Pending,
@@ -107,12 +106,62 @@ impl Inner {
                 Poll::Pending => ending(cx).map(Err),
                 ready => ready,
             }
-        })?;
+        }
+    }
+
+    /// Waits until `take` returns something. Returns nothing if `deadline` comes first.
+    fn await_layer<T>(
+        &self,
+        shard: &Shard,
+        awaited: AwaitedOfLayer,
+        deadline: Deadline,
+        take: impl FnMut(&mut Layer) -> Option<T>,
+    ) -> Result<Option<T>, Error> {
+        let taken = self.wait_until(deadline, self.polling_layer(shard, awaited, take))?;
         taken.transpose()
     }
 
+    /// Polls `begin` until there is room at the layer of `to`, and has its requests sent.
+    pub(super) fn beginning<'a, T>(
+        &'a self,
+        to: NodeId,
+        mut begin: impl FnMut(&mut Layer) -> Result<T, BeginError> + 'a,
+    ) -> Result<impl FnMut(&mut Context<'_>) -> Poll<Result<T, RemoteFailure>>, RemoteFailure> {
+        self.check_target(to)?;
+        let shard = self.shard_of(to);
+        let unless_full = move |layer: &mut Layer| match begin(layer) {
+            Err(BeginError::QueueFull) => None,
+            begun => Some(begun),
+        };
+        let mut polling = self.polling_layer(shard, AwaitedOfLayer::Room, unless_full);
+        Ok(move |cx: &mut Context<'_>| {
+            polling(cx).map(|begun| {
+                shard.serve_remote();
+                Ok(begun??)
+            })
+        })
+    }
+
+    /// Polls for the result of an operation.
+    pub(super) fn awaiting_result(
+        &self,
+        operation: PendingOperation,
+    ) -> impl FnMut(&mut Context<'_>) -> Poll<Result<Outcome, Error>> {
+        let awaited = AwaitedOfLayer::Result(operation.id);
+        let shard = &self.shards[operation.layer];
+        self.polling_layer(shard, awaited, move |layer| layer.take(operation.id))
+    }
+
+    /// The command that has a thread note that a wait for answers of `node` began or ended.
+    pub(super) fn watching(node: NodeId, awaited: bool) -> Command {
+        Command::run(move |worker| {
+            let now = worker.driver.read_clock();
+            worker.driver.engine.await_member(now, node, awaited);
+        })
+    }
+
     /// Polls `ready`, again whenever other nodes' operations were applied by one of the threads.
-    fn awaiting_change<T>(
+    pub(super) fn awaiting_change<T>(
         &self,
         mut ready: impl FnMut() -> Option<T>,
     ) -> impl FnMut(&mut Context<'_>) -> Poll<Result<T, Error>> {
@@ -216,19 +265,13 @@ impl RemoteHost for SharedNode {
         operation: PendingOperation,
         deadline: Deadline,
     ) -> Result<Option<Outcome>, Error> {
-        let shard = &self.inner.shards[operation.layer];
-        let awaited = AwaitedOfLayer::Result(operation.id);
-        self.inner
-            .await_layer(shard, awaited, deadline, |layer| layer.take(operation.id))
+        let result = self.inner.awaiting_result(operation);
+        self.inner.wait_until(deadline, result)?.transpose()
     }
 
     fn watch(&self, nodes: &[NodeId], awaited: bool) -> Result<(), Error> {
         for &node in nodes {
-            let watch = Command::run(move |worker| {
-                let now = worker.driver.read_clock();
-                worker.driver.engine.await_member(now, node, awaited);
-            });
-            let shard = self.inner.shard_of(node);
+            let (shard, watch) = (self.inner.shard_of(node), Inner::watching(node, awaited));
             self.inner.wait_for(self.inner.pushing(shard, watch))??;
         }
         Ok(())

@@ -22,7 +22,7 @@ impl Wake for Unpark {
 }
 
 /// Polls until ready, with no runtime and no timer.
-fn block_on<F: Future>(future: F) -> F::Output {
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let waker: Waker = Arc::new(Unpark(std::thread::current())).into();
     let end = Instant::now() + LONG;

@@ -1,6 +1,7 @@
 //! Collective operations of nodes over loopback.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+use crate::calls::block_on;
 use crate::common::{LONG, builder};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -62,6 +63,27 @@ fn group_of_any<N: GroupNode + Send, T: Send>(
             .map(|thread| thread.join().unwrap())
             .collect()
     })
+}
+
+#[test]
+fn tasks_wait_for_operations_that_were_begun() {
+    let sums = shared_members(4, |mut group, mut node| {
+        let sum = group.begin_allreduce(&mut node, vec![group.rank() as u64], Sum);
+        let sum = block_on(sum.unwrap().wait_async(&node)).unwrap();
+        let barrier = group.begin_barrier(&mut node).unwrap();
+        block_on(barrier.wait_async(&node)).unwrap();
+        if group.rank() == 3 {
+            node.close(LONG).unwrap();
+            return (sum, true);
+        }
+        let part = group.begin_barrier(&mut node);
+        let ended = part.map(|part| block_on(part.wait_async(&node)));
+        (sum, !matches!(ended, Ok(Ok(()))))
+    });
+    for (sum, failed) in sums {
+        assert_eq!(sum, [6]);
+        assert!(failed, "a member closed its node");
+    }
 }
 
 #[test]

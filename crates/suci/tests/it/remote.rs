@@ -1,10 +1,14 @@
 //! One-sided operations between real nodes.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+use crate::calls::block_on;
 use crate::common::{LONG, builder, introduce, pair, shared_pair};
+use std::future::Future;
 use std::net::UdpSocket;
+use std::pin::pin;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Waker};
 use std::thread;
 use std::time::Duration;
 use suci::remote::{
@@ -157,6 +161,73 @@ fn a_wait_for_a_change_ends_with_it() {
     b.close(LONG).unwrap();
     let closed = b.wait_until(LONG, || Some(()));
     assert!(matches!(closed, Err(Error::Closed)), "{closed:?}");
+}
+
+/// Polls a future once, then drops it.
+fn give_up<F: Future>(future: F) {
+    let mut future = pin!(future);
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(future.as_mut().poll(&mut cx).is_pending());
+}
+
+#[test]
+fn tasks_operate_and_wait_as_threads_do() {
+    with_shared_nodes(2 << 20, |a, handle, region| {
+        let remote = a.remote();
+        let contiguous = |length| Layout::contiguous(16, length).unwrap();
+        block_on(async {
+            remote.put_async(handle, 16, pattern(4, 900_000)).await?;
+            let add = AtomicOp::Add(3);
+            remote.atomic_async(handle, 8, Width::Bits64, add).await?;
+            remote.quiet_async().await?;
+            let before = remote
+                .fetch_atomic_async(handle, 8, Width::Bits64, add)
+                .await?;
+            assert_eq!(before, 3);
+            let got = remote.get_async(handle, contiguous(900_000)).await?;
+            assert!(got == pattern(4, 900_000));
+            let begun = remote.begin_fetch_atomic(handle, 8, Width::Bits64, add)?;
+            assert_eq!(remote.wait_async(begun).await?, Some(6));
+            let taken = remote.wait_async(begun).await;
+            assert!(matches!(taken, Err(RemoteFailure::Taken)), "{taken:?}");
+            Ok::<_, RemoteFailure>(())
+        })
+        .unwrap();
+        let mut wrong = *handle;
+        wrong.key ^= 1;
+        let refused = block_on(remote.get_async(&wrong, contiguous(8)));
+        let wrong_key = |cause| matches!(cause, Cause::Remote(error) if error.kind == RemoteErrorKind::WrongKey);
+        match refused {
+            Err(RemoteFailure::Operation(OperationError { cause, .. })) if wrong_key(cause) => {}
+            other => panic!("{other:?}"),
+        }
+        block_on(remote.put_async(&wrong, 0, vec![1])).unwrap();
+        assert!(block_on(remote.quiet_async()).is_err());
+        // Operations whose futures are dropped leave nothing behind: there is room for others.
+        for _ in 0..100 {
+            give_up(remote.get_async(handle, contiguous(1_000_000)));
+        }
+        block_on(remote.quiet_async()).unwrap();
+        assert_eq!(region.atomic(8, Width::Bits64, AtomicOp::Fetch).unwrap(), 9);
+    });
+}
+
+#[test]
+fn a_task_waits_for_a_change_and_for_the_end_of_its_node() {
+    let (a, b) = shared_pair();
+    let region = b.allocate_region(1 << 20, ALL()).unwrap();
+    let handle = region.handle();
+    thread::scope(|scope| {
+        scope.spawn(|| signal_later(&a.remote().limit(LONG), &handle));
+        let wait = |set: &mut dyn FnMut() -> Option<u64>| block_on(b.wait_until_async(set));
+        await_signal(|set| Some(wait(set).unwrap()), &region);
+        scope.spawn(|| {
+            thread::sleep(Duration::from_millis(20));
+            b.close(LONG).unwrap();
+        });
+        let ended = block_on(b.wait_until_async(|| None::<()>));
+        assert!(matches!(ended, Err(Error::Closed)), "{ended:?}");
+    });
 }
 
 #[test]
