@@ -795,7 +795,7 @@ mod tests {
         let (_dir, path) = pipe();
         let (told, said) = std::sync::mpsc::channel();
         // On a thread of its own, which a call that never returns keeps.
-        std::thread::spawn(move || told.send(AddressBook::read(path)));
+        std::thread::spawn(move || drop(told.send(AddressBook::read(path))));
         let said = said.recv_timeout(4 * WRITER).expect("it hangs");
         let said = said.unwrap_err().to_string();
         assert!(

@@ -428,8 +428,7 @@ impl NodeBuilder {
         let drivers: Result<Vec<_>, Error> = drivers.collect();
         let (mut drivers, budgets): (Vec<_>, Vec<_>) = drivers?.into_iter().unzip();
         let budget = budgets.into_iter().reduce(Budget::with);
-        let here = (local, beyond_loopback);
-        self.give_peers(&book, &identity, here, &mut drivers)?;
+        self.give_peers(&book, &identity, (local, beyond_loopback), &mut drivers)?;
         if let Some(first) = drivers.first_mut() {
             first.launcher = launcher;
         }
