@@ -3,7 +3,7 @@
 use crate::backend::BackendKind;
 use crate::book::AddressBook;
 use crate::budget::Budget;
-use crate::clock::Clock;
+use crate::clock::{Clock, Deadline};
 use crate::driver::{Driver, MembershipPart, Publishers, RoutesPart, no_descriptor};
 use crate::env;
 use crate::error::Error;
@@ -810,6 +810,16 @@ pub(crate) struct Fixed {
     pub(crate) last_shrunk: AtomicU32,
     pub(crate) membership: Option<Arc<OwnMembership>>,
     pub(crate) shared_memory: Option<Arc<SharedMemory>>,
+}
+
+impl Fixed {
+    /// When a wait for a change of a region looks again by itself: nobody tells of the changes that
+    /// processes with shared memory make. Never, without shared memory.
+    pub(crate) fn next_look(&self) -> Deadline {
+        const LOOK: Duration = Duration::from_millis(1);
+        let shares = self.shared_memory.as_ref();
+        shares.map_or(Deadline::NEVER, |_| Deadline::after(LOOK))
+    }
 }
 
 /// A node about to start.

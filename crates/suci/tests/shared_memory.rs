@@ -247,6 +247,13 @@ fn obey(node: &SharedNode, line: &str, region: &mut Option<Region>) -> String {
             remote.get(&region, 0, &mut bytes).unwrap();
             u64::from_ne_bytes(bytes).to_string()
         }
+        ["wait", at] => {
+            let (region, at) = (region.as_ref().unwrap(), at.parse().unwrap());
+            let value = || region.atomic(at, Width::Bits64, AtomicOp::Fetch).ok();
+            let changed = || value().filter(|value| *value != 0);
+            println!("=waiting");
+            node.wait_until(LONG, changed).unwrap().unwrap().to_string()
+        }
         ["withdraw"] => {
             *region = None;
             String::new()
@@ -494,6 +501,20 @@ fn a_region_that_was_withdrawn_takes_no_operation() {
     // The mapping of this process stays.
     // SAFETY: nobody writes these bytes.
     assert_eq!(unsafe { mapped.as_ptr().read() }, 7);
+}
+
+/// A change that no message tells of ends the target's wait for one.
+#[test]
+fn a_wait_for_a_change_notices_those_without_messages() {
+    let (node, mut target) = Target::with_initiator(true, &[]);
+    let remote = node.remote().limit(LONG);
+    let _mapped = map(&remote, &target.region);
+    assert_eq!(target.process.order("wait 64"), "waiting");
+    thread::sleep(Duration::from_millis(50));
+    let begun = Instant::now();
+    assert_eq!(remote.fetch_add(&target.region, 64, 7).unwrap(), 0);
+    assert_eq!(target.process.answer(), "7");
+    assert!(begun.elapsed() < LONG / 2);
 }
 
 #[test]

@@ -73,6 +73,7 @@ impl Node {
     /// Blocks until `ready` returns something, for at most `limit`; nothing if it never did. It is
     /// asked at once, and again each time that operations of other nodes were applied to regions
     /// of this node. So a program waits for bytes of a region to change, for example for a signal.
+    /// Changes through [shared memory](crate::NodeBuilder::shared_memory) are found within 1 ms.
     ///
     /// `ready` is not asked when the program itself changes a region. It should look at memory by
     /// [`Region::read`] or atomic loads, and call nothing of the node.
@@ -100,11 +101,18 @@ impl Node {
         mut ready: impl FnMut() -> Option<T>,
     ) -> Result<Option<T>, Error> {
         let awaited = (self.fixed.wait, Awaited::Message);
-        let mut driver = self.enter_open()?;
-        if let Some(value) = ready() {
-            return Ok(Some(value));
+        let end = Deadline::after(limit);
+        loop {
+            let look = self.fixed.next_look();
+            let mut driver = self.enter_open()?;
+            if let Some(value) = ready() {
+                return Ok(Some(value));
+            }
+            let value = wait_to_take(&mut driver, end.earlier(look), awaited, |_| ready())?;
+            if value.is_some() || end.is_over() {
+                return Ok(value);
+            }
         }
-        wait_to_take(&mut driver, Deadline::after(limit), awaited, |_| ready())
     }
 }
 

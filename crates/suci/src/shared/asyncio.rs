@@ -75,7 +75,8 @@ impl SharedNode {
         poll_fn(self.inner.flushing()).await
     }
 
-    /// As [`SharedNode::wait_until`]: waits until `ready` returns something.
+    /// As [`SharedNode::wait_until`]: waits until `ready` returns something. Changes through
+    /// [shared memory](crate::NodeBuilder::shared_memory) do not wake the task by themselves.
     ///
     /// # Errors
     /// As [`SharedNode::wait_until`].

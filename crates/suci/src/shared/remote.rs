@@ -80,8 +80,15 @@ impl SharedNode {
         mut ready: impl FnMut() -> Option<T>,
     ) -> Result<Option<T>, Error> {
         self.inner.check_open()?;
-        let waiting = self.inner.awaiting_change(&mut ready);
-        self.inner.wait_within(limit, waiting)
+        let end = Deadline::after(limit);
+        loop {
+            let until = end.earlier(self.inner.fixed.next_look());
+            let waiting = self.inner.awaiting_change(&mut ready);
+            let value = self.inner.wait_until(until, waiting)?.transpose()?;
+            if value.is_some() || end.is_over() {
+                return Ok(value);
+            }
+        }
     }
 }
 

@@ -38,7 +38,7 @@ use suci_proto::types::{Incarnation, NodeId};
 /// How long a region that could not be mapped is reached by the network, until it is tried again.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// MappedRegions of others that are noted as not to be mapped, at most.
+/// Regions of others that are noted as not to be mapped, at most.
 const MAX_REFUSED: usize = 65_536;
 
 /// A region of another process that this one has mapped.
