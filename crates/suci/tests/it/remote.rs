@@ -163,11 +163,11 @@ fn a_wait_for_a_change_ends_with_it() {
     assert!(matches!(closed, Err(Error::Closed)), "{closed:?}");
 }
 
-/// Polls a future once, then drops it.
+/// Polls a future once, then drops it. It may be ready by then.
 fn give_up<F: Future>(future: F) {
     let mut future = pin!(future);
     let mut cx = Context::from_waker(Waker::noop());
-    assert!(future.as_mut().poll(&mut cx).is_pending());
+    let _ = future.as_mut().poll(&mut cx);
 }
 
 #[test]
