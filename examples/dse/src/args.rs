@@ -39,8 +39,8 @@ pub(crate) struct Common {
     #[arg(long, global = true)]
     pub(crate) check: bool,
 
-    /// Print one JSON object: the result, seconds, sockets of a process, and the messages of up to
-    /// 16, 32, 128, 1024 and more bytes
+    /// Print one JSON object: the result, seconds, network sockets of a process, and the messages
+    /// of up to 16, 32, 128, 1024 and more bytes
     #[arg(long, global = true)]
     pub(crate) json: bool,
 }
