@@ -18,6 +18,7 @@ use std::fs;
 use std::io;
 use std::net::{SocketAddr, SocketAddrV4};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::thread;
 use std::time::Duration;
 
 use self::bpf::{Attached, SocketMap};
@@ -80,8 +81,8 @@ impl AfXdp {
     /// # Errors
     /// `PermissionDenied` without the capabilities; `InvalidInput` if the socket is not bound to
     /// one IPv4 address of this host other than loopback, or the interface's MTU exceeds 3,826;
-    /// `Unsupported` if the interface is no Ethernet; `ResourceBusy` if it has an XDP program; else
-    /// the system's error.
+    /// `Unsupported` if the interface is no Ethernet; `ResourceBusy` if it has another owner, who
+    /// did not leave within half a second; else the system's error.
     pub fn over(udp: Udp, options: &UdpOptions) -> io::Result<Self> {
         let local = Interface::own_address(udp.local_addr())?;
         let interface = Interface::of(*local.ip(), udp.as_fd())?;
@@ -365,8 +366,27 @@ impl<'a> Gathered<'a> {
     }
 }
 
-/// Opens a socket for each receive queue, with so many frames each, and attaches the program.
+/// Opens a socket for each receive queue, with so many frames each, and attaches the program. Waits
+/// a little for queues that are in use: the kernel gives those of an owner that has just ended free
+/// a while later.
 fn open(
+    map: &SocketMap,
+    interface: &Interface,
+    local: SocketAddrV4,
+    frames: u32,
+) -> io::Result<(Vec<Xsk>, Attached)> {
+    const TRIES: u32 = 25;
+    const PAUSE: Duration = Duration::from_millis(20);
+    for _ in 1..TRIES {
+        match open_now(map, interface, local, frames) {
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => thread::sleep(PAUSE),
+            done => return done,
+        }
+    }
+    open_now(map, interface, local, frames)
+}
+
+fn open_now(
     map: &SocketMap,
     interface: &Interface,
     local: SocketAddrV4,

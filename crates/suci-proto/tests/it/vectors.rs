@@ -279,7 +279,14 @@ fn every_vector_means_what_the_page_says() {
     } in vectors(&page())
     {
         // Those of other layers, and of the cryptographic library, have tests there.
-        let elsewhere = ["one-sided", "active", "sealed", "membership", "sockets"];
+        let elsewhere = [
+            "one-sided",
+            "active",
+            "sealed",
+            "membership",
+            "sockets",
+            "routes",
+        ];
         if elsewhere.contains(&kind.as_str()) {
             continue;
         }

@@ -685,6 +685,7 @@ fn go_on_without<N: GroupNode>(group: &mut Group, node: &mut N, go: fn(&mut N)) 
 /// it.
 #[test]
 fn a_member_that_gives_an_agreement_up_is_counted_out() {
+    let others_know = std::sync::Barrier::new(3);
     let results = members(3, |mut group, mut node| {
         let node = &mut node;
         if group.rank() == 1 {
@@ -693,10 +694,12 @@ fn a_member_that_gives_an_agreement_up_is_counted_out() {
             assert!(matches!(error, GroupError::TimedOut { .. }), "{error}");
             let error = group.agree(node, 1).unwrap_err();
             assert!(matches!(error, GroupError::Excluded { .. }), "{error}");
+            node.flush(LONG).unwrap();
+            others_know.wait();
             let _ = node.close(LONG);
             return Vec::new();
         }
-        std::thread::sleep(Duration::from_millis(200));
+        others_know.wait();
         let failed = group.agree(node, 1).unwrap().failed;
         let _ = node.close(LONG);
         failed
