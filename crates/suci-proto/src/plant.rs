@@ -90,7 +90,7 @@ pub const OF_SOCKETS: &[&str] = &[
 ];
 
 /// Faults of routes that the simulator finds in its profile `routes`.
-pub const OF_ROUTES: &[&str] = &["forwarded-altered", "carriers-closed-first"];
+pub const OF_ROUTES: &[&str] = &["forwarded-altered"];
 
 static SELECTED: AtomicUsize = AtomicUsize::new(usize::MAX);
 

@@ -81,10 +81,6 @@ impl SharedRouter {
     /// Returns the neighbours that carry packets of this node. They are closed last.
     #[must_use]
     pub fn carriers(&self) -> BTreeSet<NodeId> {
-        #[cfg(suci_plant)]
-        if suci_proto::plant::active("carriers-closed-first") {
-            return BTreeSet::new();
-        }
         self.lock().carriers()
     }
 

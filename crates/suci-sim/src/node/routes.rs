@@ -1,7 +1,7 @@
 //! Packets to nodes behind others, and packets of others.
 
 use super::{Context, Process, Train};
-use crate::oracle::Violation;
+use crate::oracle::{Kind, Violation, broken};
 use crate::packet::{Fate, Packet};
 use crate::tap;
 use suci_layers::routes::address_of;
@@ -21,8 +21,9 @@ impl Process {
         let deliveries = router.serve(&mut self.engine, cx.now);
         let closes = router.go_on_closing(&mut self.engine, cx.now);
         for delivery in deliveries {
-            if let Some(packet) = cx.carriage.unload(&delivery) {
-                self.hand(cx, cx.now, &[packet])?;
+            match cx.carriage.unload(&delivery) {
+                Some(packet) => self.hand(cx, cx.now, &[packet])?,
+                None => broken(Kind::Modified, "a packet came by a route that nobody sent")?,
             }
         }
         Ok(closes)
