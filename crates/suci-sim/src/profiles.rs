@@ -590,6 +590,25 @@ fn channels(run: &mut Options, rng: &mut Rng) {
     finishes(run, rng);
 }
 
+/// Adds each of the usual disturbances with this chance in a million.
+fn disturb(run: &mut Options, rng: &mut Rng, chance: u32) {
+    const KINDS: [Profile; 8] = [
+        Profile::Partition,
+        Profile::Restart,
+        Profile::Restart,
+        Profile::Pause,
+        Profile::Mtu,
+        Profile::Rebind,
+        Profile::Close,
+        Profile::Suspend,
+    ];
+    for kind in KINDS {
+        if rng.chance(chance) {
+            steps(run, kind, rng);
+        }
+    }
+}
+
 /// Draws a run with one-sided operations beside messages, under a mixture of faults.
 fn remote(run: &mut Options, rng: &mut Rng) {
     let operations = rng.scale(20, 400);
@@ -606,21 +625,7 @@ fn remote(run: &mut Options, rng: &mut Rng) {
         run.faults = lossy(rng);
         run.faults.loss = run.faults.loss.min(200_000);
     }
-    const KINDS: [Profile; 8] = [
-        Profile::Partition,
-        Profile::Restart,
-        Profile::Restart,
-        Profile::Pause,
-        Profile::Mtu,
-        Profile::Rebind,
-        Profile::Close,
-        Profile::Suspend,
-    ];
-    for kind in KINDS {
-        if rng.chance(200_000) {
-            steps(run, kind, rng);
-        }
-    }
+    disturb(run, rng, 200_000);
 }
 
 /// Draws a run with sockets beside messages, under a mixture of faults.
@@ -645,21 +650,9 @@ fn sockets(run: &mut Options, rng: &mut Rng) {
         run.faults = lossy(rng);
         run.faults.loss = run.faults.loss.min(200_000);
     }
-    const KINDS: [Profile; 9] = [
-        Profile::Partition,
-        Profile::Restart,
-        Profile::Restart,
-        Profile::Pause,
-        Profile::Mtu,
-        Profile::Rebind,
-        Profile::Close,
-        Profile::Suspend,
-        Profile::Hostile,
-    ];
-    for kind in KINDS {
-        if rng.chance(150_000) {
-            steps(run, kind, rng);
-        }
+    disturb(run, rng, 150_000);
+    if rng.chance(150_000) {
+        steps(run, Profile::Hostile, rng);
     }
 }
 
@@ -693,21 +686,7 @@ fn groups(run: &mut Options, rng: &mut Rng) {
         steps(run, Profile::Restart, rng);
         return;
     }
-    const KINDS: [Profile; 8] = [
-        Profile::Partition,
-        Profile::Restart,
-        Profile::Restart,
-        Profile::Pause,
-        Profile::Mtu,
-        Profile::Rebind,
-        Profile::Close,
-        Profile::Suspend,
-    ];
-    for kind in KINDS {
-        if rng.chance(200_000) {
-            steps(run, kind, rng);
-        }
-    }
+    disturb(run, rng, 200_000);
 }
 
 /// Draws a run about one kind of fault, with a few ordinary ones.

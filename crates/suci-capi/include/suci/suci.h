@@ -53,8 +53,8 @@
  *   SUCI_E_FORKED, SUCI_E_CLOSED, SUCI_E_INTERNAL or a system error. "Errors:" lists the others.
  *
  * HANDLES. suci_node, suci_book, suci_region and suci_context are small structs; copy them freely.
- *   {0} is the null handle. A null handle, one that was freed, or one that this process did not make is
- *   SUCI_E_HANDLE.
+ *   {0} is the null handle. A null handle, one that was freed, or one that this process did not
+ *   make is SUCI_E_HANDLE.
  *
  * TRUST. The library checks handles, null pointers, sizes, flags, ranges and lengths. It trusts
  *   that a pointer that is not null points to memory of the stated length, and that a length up to

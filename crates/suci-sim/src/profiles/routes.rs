@@ -2,8 +2,7 @@
 
 use suci_proto::time::Duration;
 
-use super::steps::steps;
-use super::{Profile, lossy};
+use super::{disturb, lossy};
 use crate::options::Options;
 use crate::rng::Rng;
 use crate::routes::Topology;
@@ -27,19 +26,5 @@ pub(super) fn routes(run: &mut Options, rng: &mut Rng) {
         run.faults = lossy(rng);
         run.faults.loss = run.faults.loss.min(100_000);
     }
-    const KINDS: [Profile; 8] = [
-        Profile::Partition,
-        Profile::Restart,
-        Profile::Restart,
-        Profile::Pause,
-        Profile::Mtu,
-        Profile::Rebind,
-        Profile::Close,
-        Profile::Suspend,
-    ];
-    for kind in KINDS {
-        if rng.chance(250_000) {
-            steps(run, kind, rng);
-        }
-    }
+    disturb(run, rng, 250_000);
 }
