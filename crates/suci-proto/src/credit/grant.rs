@@ -417,6 +417,11 @@ impl Grant {
         self.last_drained.max(self.given_at)
     }
 
+    /// Returns true if a packet was drained after the peer got its slot.
+    pub(super) fn was_heard(&self) -> bool {
+        self.last_drained > self.begun_at
+    }
+
     pub(super) fn given_at(&self) -> Instant {
         self.given_at
     }

@@ -364,7 +364,8 @@ impl Shares {
 
     /// Returns whether this peer's slot may be given to a node that waits for one, and its rank
     /// among such peers; the least rank goes first. Peers that were idle for `idle` or for 100 ms,
-    /// whichever is shorter, come before peers that had their slot for a `TURN`.
+    /// whichever is shorter, come before peers that had their slot for a `TURN`. A peer of which
+    /// nothing came since it got its slot may be farther away than that: it is idle after a `TURN`.
     #[must_use]
     pub fn may_dismiss(
         &self,
@@ -376,7 +377,11 @@ impl Shares {
             return None;
         }
         let idle_since = grant.idle_since();
-        if now >= idle_since + idle.unwrap_or(IDLE).min(IDLE) {
+        let idle = match grant.was_heard() {
+            true => idle.unwrap_or(IDLE).min(IDLE),
+            false => TURN,
+        };
+        if now >= idle_since + idle {
             return Some((false, idle_since));
         }
         let begun = grant.begun_at();
