@@ -133,6 +133,18 @@ pub fn side_by_side<T: Sync, R: Send>(
     items: &[T],
     work: impl Fn(&T) -> Result<R> + Sync,
 ) -> Result<Vec<R>> {
+    at_once(thread::available_parallelism()?.get(), items, work)
+}
+
+/// The same with up to `most` at a time: for work that mostly waits.
+///
+/// # Errors
+/// As for [`side_by_side`].
+pub fn at_once<T: Sync, R: Send>(
+    most: usize,
+    items: &[T],
+    work: impl Fn(&T) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
     let next = AtomicUsize::new(0);
     let worker = || -> Result<Vec<(usize, R)>> {
         let mut done = Vec::new();
@@ -144,7 +156,7 @@ pub fn side_by_side<T: Sync, R: Send>(
             done.push((at, work(item)?));
         }
     };
-    let workers = thread::available_parallelism()?.get().min(items.len());
+    let workers = most.min(items.len());
     let done = thread::scope(|scope| {
         let started: Vec<_> = (0..workers).map(|_| scope.spawn(worker)).collect();
         let ends = started.into_iter().map(|thread| thread.join());

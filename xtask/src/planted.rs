@@ -16,6 +16,9 @@ const SEEDS: &str = "0..1000";
 /// of their layers.
 const PROFILES: [&str; 6] = ["default", "remote", "sealed", "groups", "sockets", "routes"];
 
+/// Attacks made at once: the programs mostly wait for the other end's timers.
+const ATTACKS_AT_ONCE: usize = 8;
+
 /// Builds the simulator once with the mistakes inside and runs it once per mistake. Returns how
 /// many there are, all of them found.
 ///
@@ -63,7 +66,7 @@ pub fn break_in() -> Result<usize> {
         words.get(1).is_some_and(known).then_some(words)
     };
     let attacks: Vec<Vec<String>> = listed.lines().filter_map(attack).collect();
-    let made = exec::side_by_side(&attacks, |attack| {
+    let made = exec::at_once(ATTACKS_AT_ONCE, &attacks, |attack| {
         let [name, mode, plant, ..] = attack.as_slice() else {
             return Err(Failure::new(format!("{attack:?} is no attack")));
         };
