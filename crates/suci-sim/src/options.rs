@@ -333,6 +333,8 @@ pub struct SocketPlan {
     pub slow: u32,
     /// Listeners that are closed and opened again.
     pub closes_listener: u32,
+    /// The process of the first node asks for connections, and never confirms or answers one.
+    pub silent: bool,
 }
 
 /// Hosts whose process starts again and again, under the same node ID, while those of the others

@@ -640,6 +640,7 @@ fn sockets(run: &mut Options, rng: &mut Rng) {
         messages: rng.pick(&[1, 3, 10]),
         slow: rng.pick(&[0, 100_000, 500_000]),
         closes_listener: rng.pick(&[0, 0, 500_000]),
+        silent: rng.chance(150_000),
     });
     // A node refuses connections of a process outside its book.
     run.clients = 0;

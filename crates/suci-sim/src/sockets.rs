@@ -1,19 +1,22 @@
 //! Programs with sockets: each listens, connects to others, sends, reads, and closes in one of
 //! several manners.
 //!
+//! The program of one node may ask for connections only, and never confirm them.
+//!
 //! A program looks at a socket only when the layer says that it changed, or when a time of its own
 //! has come. So a change of which nobody is told leaves a program that waits for ever.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
+use bytes::Bytes;
 use suci_layers::sockets::{
-    AcceptError, Address, ConnectionFailure, Received, SendRefused, SharedSockets, SocketId,
-    SocketKind, SocketService, Sockets,
+    AcceptError, Address, ConnectionFailure, MIN_WINDOW, Packet, Received, SendRefused,
+    SharedSockets, SocketId, SocketKind, SocketService, Sockets, channel,
 };
-use suci_proto::Engine;
 use suci_proto::time::{Duration, Instant, nanos};
 use suci_proto::types::NodeId;
+use suci_proto::{Engine, Outgoing};
 
 use crate::options::SocketPlan;
 use crate::oracle::sockets::{End, SharedSocketOracle, check_left, content};
@@ -29,6 +32,9 @@ const LONGEST: u64 = 300_000;
 
 /// Bytes that one call offers at most.
 const OFFERED: u64 = 100_000;
+
+/// Connections with each listener that a silent node asks for at once, at most.
+const ASKED: usize = 10;
 
 /// The wait after a last connection failed.
 const RETRY: Duration = Duration::from_millis(100);
@@ -99,6 +105,8 @@ struct Listening {
 pub struct SocketProgram {
     process: ProcId,
     node: u32,
+    /// The node that confirms and answers nothing, if there is one: this one has no sockets then.
+    silent: Option<u32>,
     table: Table,
     service: SocketService,
     oracle: SharedSocketOracle,
@@ -120,11 +128,11 @@ pub struct SocketProgram {
 }
 
 impl SocketProgram {
-    /// Returns the program of a process.
+    /// Returns the program of a process and its node; `silent` is the node that confirms nothing.
     #[must_use]
     pub fn new(
-        process: ProcId,
-        node: u32,
+        (process, node): (ProcId, u32),
+        silent: Option<u32>,
         seed: u64,
         plan: SocketPlan,
         oracle: SharedSocketOracle,
@@ -133,6 +141,7 @@ impl SocketProgram {
         let mut program = Self {
             process,
             node,
+            silent,
             table: Table::default(),
             service: SocketService::default(),
             oracle,
@@ -147,6 +156,10 @@ impl SocketProgram {
             hurries: false,
             closing: false,
         };
+        if program.is_silent() {
+            program.oracle.lock().note_silent();
+            return program;
+        }
         for (port, kind) in LISTENERS {
             let id = program.listen(port, kind);
             let closes = program.rng.chance(plan.closes_listener);
@@ -159,6 +172,10 @@ impl SocketProgram {
             });
         }
         program
+    }
+
+    fn is_silent(&self) -> bool {
+        self.silent == Some(self.node)
     }
 
     /// Returns a pause of the program.
@@ -177,8 +194,14 @@ impl SocketProgram {
     /// Opens no more connections but one last to each of `nodes`, and makes haste.
     pub fn wind_up(&mut self, now: Instant, nodes: &[u32]) {
         self.hurries = true;
+        if self.is_silent() {
+            // Others succeed all the same.
+            (self.left, self.next_at) = (1, now);
+            return;
+        }
         self.left = 0;
-        self.last = nodes.iter().map(|node| (*node, now)).collect();
+        let answering = nodes.iter().filter(|node| Some(**node) != self.silent);
+        self.last = answering.map(|node| (*node, now)).collect();
         for listener in &mut self.listeners {
             let closed = listener.id.is_none();
             listener.changes_at = closed.then_some(now);
@@ -254,6 +277,10 @@ impl SocketProgram {
     pub fn serve(&mut self, engine: &mut Engine, now: Instant) {
         // Nobody here uses one-sided operations.
         while engine.poll_remote().is_some() {}
+        if self.is_silent() {
+            while engine.poll_sockets().is_some() {}
+            return;
+        }
         let left = self.table.serve(|table| table.has_output());
         if left || self.service.has_work(engine, now) {
             // A driver stops after a while and goes on in its next cycle.
@@ -274,6 +301,10 @@ impl SocketProgram {
     /// The promise that broke.
     pub fn run(&mut self, engine: &mut Engine, now: Instant, nodes: &[u32]) -> Verdict {
         if self.closing {
+            return Ok(());
+        }
+        if self.is_silent() {
+            self.ask(engine, now, nodes);
             return Ok(());
         }
         self.change_listeners(now);
@@ -301,6 +332,41 @@ impl SocketProgram {
         }
         self.serve(engine, now);
         Ok(())
+    }
+
+    /// Asks each node for connections, if it is time. A silent node does.
+    fn ask(&mut self, engine: &mut Engine, now: Instant, nodes: &[u32]) {
+        if self.left == 0 || self.next_at > now {
+            return;
+        }
+        self.left -= 1;
+        self.next_at = now + self.wait();
+        let asked = self.plan.backlog.min(ASKED) as u64;
+        for node in nodes.iter().filter(|node| **node != self.node) {
+            for (number, (target, kind)) in (0..asked).flat_map(|it| LISTENERS.map(|to| (it, to))) {
+                let from = SocketId(u64::from(self.left) * ASKED as u64 + number);
+                let (kind, tag, user_header) = Packet::Open {
+                    from,
+                    source: 1,
+                    target,
+                    kind,
+                    window: MIN_WINDOW,
+                }
+                .write();
+                let open = Outgoing {
+                    channel: channel(from),
+                    tag,
+                    kind,
+                    user_header,
+                    payload: Bytes::new(),
+                    notify: false,
+                    token: 0,
+                    deadline: None,
+                };
+                // A question that finds no room is not asked.
+                let _ = engine.send(now, NodeId(*node), open);
+            }
+        }
     }
 
     /// Checks that nothing is left but the listeners.

@@ -425,7 +425,8 @@ impl World {
     fn socket_program(&self, process: ProcId, node: u32) -> Option<SocketProgram> {
         let plan = self.options.sockets?;
         let (seed, oracle) = (self.options.seed, self.sockets.clone());
-        let mut program = SocketProgram::new(process, node, seed, plan, oracle, self.now);
+        let silent = self.nodes.first().copied().filter(|_| plan.silent);
+        let mut program = SocketProgram::new((process, node), silent, seed, plan, oracle, self.now);
         if self.mended {
             program.wind_up(self.now, &self.nodes);
         }

@@ -2,6 +2,7 @@
 
 use super::{Address, SocketId, SocketKind};
 use std::collections::{BTreeMap, VecDeque};
+use suci_proto::time::Instant;
 use suci_proto::types::{ChannelId, NodeId};
 
 /// The trace of a connection that its client has not confirmed yet.
@@ -15,6 +16,8 @@ pub(super) struct Placeholder {
     pub(super) limit: u64,
     /// Bytes and charges that the client may send.
     pub(super) window: u64,
+    /// When it gives way.
+    pub(super) deadline: Instant,
 }
 
 /// The room that a listener has for a connection.

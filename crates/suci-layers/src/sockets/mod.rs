@@ -3,9 +3,10 @@
 //!
 //! The model is CDP (University of Delaware), a socket interface of a reliable protocol in user
 //! space. A connection is opened in three steps. Until the third the server keeps a *placeholder*
-//! in place of a socket: an entry of some forty bytes. So a client that gives up leaves nothing
-//! that a program could accept. A connection is closed in two steps, at once in both directions. A
-//! socket whose peer closed keeps its unread data until its own program closes it.
+//! in place of a socket, for a limited time: an entry of some sixty bytes. So a client that gives
+//! up leaves nothing that a program could accept. A connection is closed in two steps, at once in
+//! both directions. A socket whose peer closed keeps its unread data until its own program closes
+//! it.
 //!
 //! **All sockets of two nodes share 16 channels.** A channel of its own for each socket was
 //! rejected: the channel's state at both ends, its window in the memory credit of the session, and
@@ -65,8 +66,9 @@ pub const OUTPUT: usize = 1 << 20;
 /// requests and takes no answers would otherwise fill the memory.
 pub const MAX_ANSWERS: usize = 1 << 16;
 
-/// The time after which a connection that was not answered fails. A node that does not answer is
-/// usually found lost before (after 10 s), with a better reason.
+/// The time after which a connection that was not answered fails, and a placeholder that was not
+/// confirmed gives way. A node that does not answer is usually found lost before (after 10 s), with
+/// a better reason.
 pub const OPEN_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Closed sockets for which a node's answers are awaited. A node that never answers would otherwise

@@ -74,7 +74,7 @@ impl SocketService {
                 _ => None,
             };
             let takes = table.serve(|sockets| {
-                sockets.on_input(input);
+                sockets.on_input(now, input);
                 from.is_none_or(|node| sockets.takes(node))
             });
             if let Some(node) = from.filter(|_| !takes) {

@@ -149,7 +149,7 @@ impl Sockets {
         kind: SocketKind,
     ) -> Result<SocketId, OpenError> {
         let window = self.memory.first_window().ok_or(OpenError::NoMemory)?;
-        let deadline = Instant::from_nanos(now.as_nanos().saturating_add(nanos(OPEN_TIMEOUT)));
+        let deadline = end_of_open(now);
         let connection = Box::new(Connection {
             port,
             peer,
@@ -382,9 +382,9 @@ impl Sockets {
     // ---- the driver's calls
 
     /// Handles what the engine has for the layer.
-    pub fn on_input(&mut self, input: SocketInput) {
+    pub fn on_input(&mut self, now: Instant, input: SocketInput) {
         match input {
-            SocketInput::Message(from, message) => self.on_message(from, message),
+            SocketInput::Message(from, message) => self.on_message(now, from, message),
             SocketInput::Lost(node, cause) => self.on_lost(node, cause),
             SocketInput::Refused(node) => {
                 self.fail_all(node, ConnectionFailure::Reset, ConnectionFailure::Reset)
@@ -393,14 +393,20 @@ impl Sockets {
         }
     }
 
-    /// Fails the connections whose answer did not come in time.
+    /// Fails the connections whose answer did not come in time, and gives placeholders up that were
+    /// not confirmed in time.
     pub fn on_timeout(&mut self, now: Instant) {
         while let Some(&(at, id)) = self.deadlines.first()
             && at <= now
         {
             self.deadlines.pop_first();
-            self.forget_open(id);
-            self.fail(id, ConnectionFailure::TimedOut);
+            if let Some(SlotUse::Placeholder(_)) = self.entry(id) {
+                self.reset(id);
+                self.remove(id);
+            } else {
+                self.forget_open(id);
+                self.fail(id, ConnectionFailure::TimedOut);
+            }
         }
     }
 
@@ -584,6 +590,7 @@ impl Sockets {
             SlotUse::Listener(_) => {}
             SlotUse::Placeholder(placeholder) => {
                 self.memory.release(placeholder.window);
+                self.deadlines.remove(&(placeholder.deadline, id));
                 let listener = self.entry_mut(placeholder.listener);
                 if let Some(SlotUse::Listener(listener)) = listener {
                     listener.remove_placeholder(placeholder.peer.node, id);
@@ -708,6 +715,11 @@ impl Sockets {
         };
         self.output.push(node, message);
     }
+}
+
+/// Returns when an attempt to open a connection is over that begins, or arrives, at `now`.
+fn end_of_open(now: Instant) -> Instant {
+    Instant::from_nanos(now.as_nanos().saturating_add(nanos(OPEN_TIMEOUT)))
 }
 
 /// Returns the socket that a message opens, if it is an OPEN.

@@ -80,7 +80,9 @@ impl Table {
             user_header: header.to_vec().into(),
             payload: Data::from(bytes::Bytes::copy_from_slice(header)),
         };
-        self.sockets.on_input(SocketInput::Message(node, message));
+        let now = Instant::from_nanos(self.now);
+        self.sockets
+            .on_input(now, SocketInput::Message(node, message));
     }
 
     /// A call of the program, or news of the engine.
@@ -88,12 +90,13 @@ impl Table {
         let chosen = piece.first().map_or(0, |at| usize::from(*at));
         let id = self.held.get(chosen % self.held.len().max(1)).copied();
         let id = id.unwrap_or_default();
+        let now = Instant::from_nanos(self.now);
         let sockets = &mut self.sockets;
         match call % 11 {
             0 => {
                 let (port, kind) = PORTS[chosen % 2];
-                let (peer, at) = (Address { node, port }, Instant::from_nanos(self.now));
-                self.held.extend(sockets.connect(at, 40_000, peer, kind));
+                let peer = Address { node, port };
+                self.held.extend(sockets.connect(now, 40_000, peer, kind));
             }
             1 => {
                 let accepted = sockets.accept(self.listeners[chosen % 2]);
@@ -106,14 +109,14 @@ impl Table {
                 sockets.close(id);
                 // It stays in the table until the peer answers.
             }
-            6 => sockets.on_input(SocketInput::Lost(node, LostCause::NoAnswer)),
-            7 => sockets.on_input(SocketInput::Ended(node, EndReason::PeerEnded)),
+            6 => sockets.on_input(now, SocketInput::Lost(node, LostCause::NoAnswer)),
+            7 => sockets.on_input(now, SocketInput::Ended(node, EndReason::PeerEnded)),
             8 => {
                 self.now += 1_000_000_000 * chosen as u64;
                 sockets.on_timeout(Instant::from_nanos(self.now));
             }
             9 => sockets.transmit(|_, _| true),
-            _ => sockets.on_input(SocketInput::Refused(node)),
+            _ => sockets.on_input(now, SocketInput::Refused(node)),
         }
     }
 
@@ -131,12 +134,13 @@ impl Table {
         }
         for node in 0..NODES {
             let ended = SocketInput::Ended(NodeId(node.into()), EndReason::PeerEnded);
-            self.sockets.on_input(ended);
+            self.sockets.on_input(Instant::from_nanos(self.now), ended);
         }
         for id in self.listeners {
             self.sockets.close(id);
         }
         // Connections whose OPEN waits go into the next session, but their sockets were closed.
         assert_eq!((self.sockets.count(), self.sockets.promised()), (0, 0));
+        assert_eq!(self.sockets.next_timeout(), None);
     }
 }

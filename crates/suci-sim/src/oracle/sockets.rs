@@ -108,6 +108,8 @@ pub struct SocketOracle {
     troubles: Vec<(u32, u32, Instant)>,
     /// Listeners that were closed.
     unheard: Vec<(u32, u16, Instant)>,
+    /// A node asks for connections of which nothing is known here, and confirms none.
+    has_silent: bool,
 }
 
 /// The oracle, as the programs of all processes share it.
@@ -304,6 +306,11 @@ impl SocketOracle {
         self.failed.push(Failed { held, failure, at });
     }
 
+    /// Notes that a node asks for connections and confirms none.
+    pub fn note_silent(&mut self) {
+        self.has_silent = true;
+    }
+
     /// Notes that a program closed the listener at a port.
     pub fn unheard(&mut self, node: u32, port: u16, now: Instant) {
         self.unheard.push((node, port, now));
@@ -364,7 +371,7 @@ impl SocketOracle {
             let same = (other.nodes[1], other.target) == (connection.nodes[1], connection.target);
             same && other.nodes[0] != connection.nodes[0]
         };
-        !connection.accepted && self.connections.iter().any(competes)
+        !connection.accepted && (self.has_silent || self.connections.iter().any(competes))
     }
 
     /// Returns true if something happened that explains a failure.
@@ -389,7 +396,11 @@ impl SocketOracle {
             ConnectionFailure::TimedOut => {
                 failed.at >= connection.began + OPEN_TIMEOUT || troubled()
             }
-            ConnectionFailure::Reset => unheard() || troubled() || self.gives_way(connection),
+            ConnectionFailure::Reset => {
+                // The placeholder's time may be over, too.
+                let late = !connection.accepted && failed.at >= connection.began + OPEN_TIMEOUT;
+                late || unheard() || troubled() || self.gives_way(connection)
+            }
             ConnectionFailure::NoProcess | ConnectionFailure::Unreachable => troubled(),
             _ => false,
         }

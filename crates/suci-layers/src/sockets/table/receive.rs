@@ -1,12 +1,13 @@
 //! The messages of peers.
 
-use super::{SlotUse, Sockets};
+use super::{SlotUse, Sockets, end_of_open};
 use crate::sockets::connection::{Connection, Incoming, Segment, Sent, State};
 use crate::sockets::listener::{Placeholder, Room};
 use crate::sockets::plant::{Fault, is_planted};
 use crate::sockets::wire::{Packet, RefusedCode};
 use crate::sockets::{Address, ConnectionFailure, SocketId, SocketKind};
 use bytes::Bytes;
+use suci_proto::time::Instant;
 use suci_proto::types::{ChannelId, NodeId};
 use suci_proto::{Data, Message};
 
@@ -15,18 +16,15 @@ use suci_proto::{Data, Message};
 const SHARED: usize = 2 << 10;
 
 impl Sockets {
-    pub(super) fn on_message(&mut self, node: NodeId, message: Message) {
+    pub(super) fn on_message(&mut self, now: Instant, node: NodeId, message: Message) {
         match Packet::read(message.kind, message.tag, &message.user_header) {
+            Ok(open @ Packet::Open { .. }) => self.on_open(now, node, message.channel, open),
             Ok(packet) => self.on_packet(node, message.channel, packet, message.payload),
             Err(_) => self.malformed += 1,
         }
     }
 
     fn on_packet(&mut self, node: NodeId, channel: ChannelId, packet: Packet, payload: Data) {
-        if let Packet::Open { .. } = packet {
-            self.on_open(node, channel, packet);
-            return;
-        }
         let id = packet.to().unwrap_or_default();
         if let Packet::Confirm { from, .. } = packet
             && let Some(SlotUse::Placeholder(placeholder)) = self.entry(id)
@@ -67,7 +65,7 @@ impl Sockets {
     }
 
     /// Answers OPEN: with a placeholder, or with the reason why there is none.
-    fn on_open(&mut self, node: NodeId, channel: ChannelId, open: Packet) {
+    fn on_open(&mut self, now: Instant, node: NodeId, channel: ChannelId, open: Packet) {
         let Packet::Open {
             from: to,
             source,
@@ -86,6 +84,7 @@ impl Sockets {
                 channel,
                 limit,
                 window: 0,
+                deadline: end_of_open(now),
             })
         });
         let answer = match added {
@@ -135,6 +134,7 @@ impl Sockets {
             self.memory.release(window);
             return Err(RefusedCode::NoMemory);
         };
+        self.deadlines.insert((placeholder.deadline, id));
         if let Some(SlotUse::Listener(listener)) = self.entry_mut(placeholder.listener) {
             listener.add_placeholder(placeholder.peer.node, id);
         }
@@ -152,6 +152,7 @@ impl Sockets {
         listener.remove_placeholder(placeholder.peer.node, id);
         listener.ready.push_back(id);
         let (port, kind) = (listener.port, listener.kind);
+        self.deadlines.remove(&(placeholder.deadline, id));
         let mut sent = Sent::default();
         sent.set_limit(placeholder.limit);
         if let Some(entry) = self.entry_mut(id) {

@@ -289,13 +289,13 @@ impl State {
                 }
                 self.net[side].retain(|_, queue| !queue.is_empty());
                 let ended = SocketInput::Ended(node(1 - side), EndReason::PeerEnded);
-                self.tables[side].on_input(ended);
+                self.tables[side].on_input(NOW, ended);
                 return Ok(false);
             }
             Step::Silence(side) => {
                 self.silences += 1;
                 let lost = SocketInput::Lost(node(1 - side), LostCause::NoAnswer);
-                self.tables[side].on_input(lost);
+                self.tables[side].on_input(NOW, lost);
                 return Ok(false);
             }
             Step::Timeout(side) => {
@@ -402,7 +402,7 @@ impl State {
         }
         if session == self.session[side] {
             let input = SocketInput::Message(node(1 - side), arrived(message));
-            self.tables[side].on_input(input);
+            self.tables[side].on_input(NOW, input);
         }
     }
 

@@ -76,7 +76,7 @@ impl Pair {
         let count = sent.len();
         for message in sent {
             let input = SocketInput::Message(node(from), arrived(message));
-            self.tables[1 - from].on_input(input);
+            self.tables[1 - from].on_input(NOW, input);
         }
         count
     }

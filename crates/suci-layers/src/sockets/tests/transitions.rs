@@ -97,7 +97,7 @@ fn f04_opens_that_are_never_confirmed_leave_room_for_others() {
     let (mut pair, listener) = Pair::listening(STREAM, 16);
     for number in 0..100_000 {
         let server = &mut pair.tables[SERVER];
-        server.on_input(open_of(FLOODER, number));
+        server.on_input(NOW, open_of(FLOODER, number));
         assert!(server.count() <= 1 + 16, "{} sockets", server.count());
         // Its engine takes the answers to both nodes.
         if number % 1_000 == 0 {
@@ -106,7 +106,7 @@ fn f04_opens_that_are_never_confirmed_leave_room_for_others() {
             for answer in pair.sent_by(SERVER) {
                 if answer.tag == client.0 {
                     let input = SocketInput::Message(node(SERVER), arrived(answer));
-                    pair.tables[CLIENT].on_input(input);
+                    pair.tables[CLIENT].on_input(NOW, input);
                 }
             }
             pair.carry(CLIENT);
@@ -118,7 +118,7 @@ fn f04_opens_that_are_never_confirmed_leave_room_for_others() {
         }
     }
     let ended = SocketInput::Ended(FLOODER, EndReason::PeerEnded);
-    pair.tables[SERVER].on_input(ended);
+    pair.tables[SERVER].on_input(NOW, ended);
     assert_eq!(
         (pair.tables[SERVER].count(), pair.tables[SERVER].promised()),
         (1, 0)
@@ -144,16 +144,16 @@ fn placeholders_are_shared_between_nodes() {
         answers
     };
     for number in 0..3 {
-        server.on_input(open_of(NodeId(5), number));
+        server.on_input(NOW, open_of(NodeId(5), number));
     }
     answers(server);
-    server.on_input(open_of(NodeId(6), 0));
+    server.on_input(NOW, open_of(NodeId(6), 0));
     let reset = Packet::Reset { to: SocketId(0) };
     let sent = answers(server);
     assert_eq!(sent[0], (5, 0, Ok(reset)));
     assert!(matches!(sent[1], (6, 0, Ok(Packet::Opened { .. }))));
     for node in [5, 6, 5] {
-        server.on_input(open_of(NodeId(node), 9));
+        server.on_input(NOW, open_of(NodeId(node), 9));
         let sent = answers(server);
         let full = RefusedCode::BacklogFull;
         let refused = Packet::Refused {
@@ -162,6 +162,38 @@ fn placeholders_are_shared_between_nodes() {
         };
         assert_eq!(sent, [(node, 9, Ok(refused))]);
     }
+}
+
+/// A peer takes the only place and never confirms: it loses the place after a while, and another is
+/// served.
+#[test]
+fn f04_a_placeholder_that_is_never_confirmed_gives_way_in_time() {
+    const SILENT: NodeId = NodeId(66);
+    let (mut pair, listener) = Pair::listening(STREAM, 1);
+    let server = &mut pair.tables[SERVER];
+    server.on_input(NOW, open_of(SILENT, 3));
+    let due = Instant::from_nanos(NOW.as_nanos() + nanos(OPEN_TIMEOUT));
+    assert_eq!(server.next_timeout(), Some(due));
+    server.on_timeout(Instant::from_nanos(due.as_nanos() - 1));
+    assert_eq!(server.count(), 2);
+    let _opened = pair.sent_by(SERVER);
+    pair.tables[SERVER].on_timeout(due);
+    assert_eq!(pair.tables[SERVER].count(), 1);
+    assert_eq!(pair.tables[SERVER].promised(), 0);
+    assert_eq!(pair.tables[SERVER].next_timeout(), None);
+    let (kind, tag, header) = Packet::Reset { to: SocketId(3) }.write();
+    let [reset] = &pair.sent_by(SERVER)[..] else {
+        panic!("one answer");
+    };
+    assert_eq!(
+        (reset.kind, reset.tag, &reset.user_header),
+        (kind, tag, &header)
+    );
+    pair.connect(STREAM);
+    pair.settle();
+    assert!(pair.tables[SERVER].accept(listener).is_ok());
+    // A connection has no time limit.
+    assert_eq!(pair.tables[SERVER].next_timeout(), None);
 }
 
 #[test]
@@ -218,7 +250,7 @@ fn closes_that_are_never_answered_are_forgotten() {
     }
     assert_eq!(pair.tables[SERVER].count(), 1 + MAX_CLOSING);
     let ended = SocketInput::Ended(node(CLIENT), EndReason::PeerEnded);
-    pair.tables[SERVER].on_input(ended);
+    pair.tables[SERVER].on_input(NOW, ended);
     assert_eq!(pair.tables[SERVER].count(), 1);
 }
 
@@ -330,7 +362,7 @@ fn the_end_of_a_session_resets_what_is_open() {
     pair.tables[CLIENT].send(client, b"lost", false).unwrap();
     for side in [CLIENT, SERVER] {
         let ended = SocketInput::Ended(node(1 - side), EndReason::Restarted);
-        pair.tables[side].on_input(ended);
+        pair.tables[side].on_input(NOW, ended);
     }
     assert_eq!(
         pair.carry(CLIENT),
@@ -354,11 +386,11 @@ fn an_open_goes_into_the_next_session() {
     pair.sent_by(CLIENT);
     let waits = pair.connect(STREAM);
     let ended = |reason| SocketInput::Ended(node(SERVER), reason);
-    pair.tables[CLIENT].on_input(ended(EndReason::Restarted));
+    pair.tables[CLIENT].on_input(NOW, ended(EndReason::Restarted));
     assert_eq!(pair.sent_by(CLIENT).len(), 2);
     assert_eq!(pair.tables[CLIENT].status(sent), None);
     assert_eq!(pair.tables[CLIENT].status(waits), None);
-    pair.tables[CLIENT].on_input(ended(EndReason::ProcessDied));
+    pair.tables[CLIENT].on_input(NOW, ended(EndReason::ProcessDied));
     let status = pair.tables[CLIENT].status(sent);
     assert_eq!(status, Some(Err(ConnectionFailure::NoProcess)));
 }
@@ -369,7 +401,7 @@ fn a_peer_that_does_not_answer_fails_its_sockets() {
     let opening = pair.connect(STREAM);
     let lost = |cause| SocketInput::Lost(node(SERVER), cause);
     let port = LostCause::Unreachable(Unreachable::Port);
-    pair.tables[CLIENT].on_input(lost(port));
+    pair.tables[CLIENT].on_input(NOW, lost(port));
     let status = |pair: &Pair, id| pair.tables[CLIENT].status(id);
     assert_eq!(
         status(&pair, opening),
@@ -397,7 +429,7 @@ fn messages_that_no_sender_could_send_reset_the_connection() {
     other.0.tables[CLIENT].send(other.1, b"x", false).unwrap();
     for message in other.0.sent_by(CLIENT) {
         let message = super::pair::arrived(message);
-        pair.tables[SERVER].on_input(SocketInput::Message(node(CLIENT), message));
+        pair.tables[SERVER].on_input(NOW, SocketInput::Message(node(CLIENT), message));
     }
     assert_eq!(pair.read(SERVER, server).1, Err(ConnectionFailure::Reset));
     pair.settle();

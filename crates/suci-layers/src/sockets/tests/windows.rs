@@ -126,7 +126,7 @@ fn a_peer_that_exceeds_its_window_is_reset() {
     let sent = pair.sent_by(CLIENT);
     for message in sent.iter().chain(&sent) {
         let input = SocketInput::Message(node(CLIENT), arrived(message.clone()));
-        pair.tables[SERVER].on_input(input);
+        pair.tables[SERVER].on_input(NOW, input);
     }
     assert_eq!(pair.read(SERVER, server).1, Err(ConnectionFailure::Reset));
 }
