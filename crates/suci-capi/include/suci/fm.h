@@ -39,7 +39,7 @@
  *     functions differ between processes today.
  *   Words have 64 bits. Messages by FM_send() may have any length, not only 32 words.
  *   Functions return a result. A full queue is one (EAGAIN), where FM 1.x waits.
- *   FM_source(), FM_extract_limit() and FM_extract_wait() are new.
+ *   FM_source(), FM_extract_limit(), FM_extract_wait() and FM_allow_insecure_network() are new.
  *   Buffers of the library are sent without a copy, and the request to send is apart from its
  *     completion: FM_alloc(), FM_send_buffer(), FM_buffer_busy(), FM_free().
  *
@@ -98,9 +98,15 @@ extern "C" {
  *  Beginning and end
  * --------------------------------------------------------------------------------------------- */
 
-/* Opens the node of this process: call it once, first.
+/* Allows the node addresses beyond loopback without a key (SUCI_KEY_FILE): call it before
+ * FM_initialize(). Nothing is secret then, and whoever sees the packets can forge them: use it on a
+ * trusted network only.
+ * Errors: EBUSY: the node is open. Blocks: no. */
+int FM_allow_insecure_network(void);
+
+/* Opens the node of this process: call it once, before all others but the one above.
  * Errors: ENOENT: the program was not started by `suci run`; EBUSY: it was called before; EINVAL: a
- *   variable makes no sense. Blocks: no. */
+ *   variable makes no sense, or an address is beyond loopback and there is no key. Blocks: no. */
 int FM_initialize(void);
 
 /* Closes the node: waits until every node has what was sent to it and knows of the end, for at most

@@ -23,6 +23,12 @@ use suci::Bytes;
 /// Most handlers that one call of `FM_extract` runs.
 const EXTRACTED_AT_ONCE: u32 = 4_096;
 
+/// Allows addresses beyond loopback without a key.
+#[unsafe(no_mangle)]
+pub extern "C" fn FM_allow_insecure_network() -> c_int {
+    done(program::allow_insecure_network)
+}
+
 /// Opens the node of this process.
 #[unsafe(no_mangle)]
 pub extern "C" fn FM_initialize() -> c_int {

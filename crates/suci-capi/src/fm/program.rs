@@ -6,7 +6,7 @@ use crate::handle::forks;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 use suci::active::{ActiveError, ActiveMessage, ActiveMessages, Replies};
@@ -22,6 +22,9 @@ const MOST_FAILURES: usize = 1_024;
 
 /// How long `FM_finalize` waits.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Whether the node may have addresses beyond loopback without a key.
+static INSECURE_NETWORK: AtomicBool = AtomicBool::new(false);
 
 struct Program {
     node: Node,
@@ -94,16 +97,33 @@ fn failure(error: ActiveError) -> Failure {
 
 // ---- beginning and end
 
+/// Returns why the node is open, if it is.
+fn is_open() -> Failure {
+    let text = "the node is open: call FM_initialize() once, and what it is to know before";
+    Failure::new(BUSY, text)
+}
+
+pub(super) fn allow_insecure_network() -> Result<(), Failure> {
+    if lock()?.is_some() {
+        return Err(is_open());
+    }
+    INSECURE_NETWORK.store(true, Ordering::Relaxed);
+    Ok(())
+}
+
 pub(super) fn initialize() -> Result<(), Failure> {
     let mut program = lock()?;
     if program.is_some() {
-        let text = "the node is open: call FM_initialize() once";
-        return Err(Failure::new(BUSY, text));
+        return Err(is_open());
     }
     // From now on forks are counted.
     forks();
     let size = env::size()?.ok_or_else(|| unset(env::SIZE))?;
-    let node = Node::from_env()?;
+    let mut builder = Node::builder();
+    if INSECURE_NETWORK.load(Ordering::Relaxed) {
+        builder = builder.allow_insecure_network();
+    }
+    let node = builder.open()?;
     ABOUT.store(
         i64::from(size) << 32 | i64::from(node.id().0),
         Ordering::Relaxed,

@@ -72,9 +72,55 @@ fn the_header_stands_alone_and_its_program_needs_the_environment() {
     }
 }
 
+/// A process at an address beyond loopback, without a key.
+#[test]
+fn addresses_beyond_loopback_need_a_key_or_a_word() {
+    let source = scratch().join("fm-network.c");
+    let text = "\
+#include <suci/fm.h>
+#include <stdio.h>
+int main(int argc, char **argv)
+{
+    (void)argv;
+    if (argc > 1 && FM_allow_insecure_network() != 0)
+        return 2;
+    if (FM_initialize() != 0) {
+        fprintf(stderr, \"%s\\n\", FM_error());
+        return 1;
+    }
+    return FM_allow_insecure_network() != -1 || FM_finalize() != 0;
+}
+";
+    fs::write(&source, text).unwrap();
+    let program = GCC.compile(&source, "fm-network", &[]);
+    let book = scratch().join("fm-network.nodes");
+    fs::write(&book, "0 10.9.8.7:7000\n").unwrap();
+    let start = |arguments: &[&str]| {
+        let line = "ip link set lo up && ip addr add 10.9.8.7/24 dev lo && exec \"$@\"";
+        let mut command = Command::new("unshare");
+        command.args(["--net", "sh", "-c", line, "sh"]);
+        command.arg(&program).args(arguments);
+        command
+            .env("SUCI_ID", "0")
+            .env("SUCI_SIZE", "1")
+            .env("SUCI_BOOK", &book);
+        let output = command.output().unwrap();
+        (
+            output.status.code(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
+    };
+    let (code, text) = start(&[]);
+    assert!(
+        code == Some(1) && text.contains("10.9.8.7"),
+        "{code:?} {text}"
+    );
+    assert_eq!(start(&["allowed"]), (Some(0), String::new()));
+}
+
 #[test]
 fn each_function_of_fast_messages_is_in_the_man_page() {
     let functions = functions_of("include/suci/fm.h");
-    assert_eq!(functions.len(), 17, "the header is not understood");
+    assert_eq!(functions.len(), 18, "the header is not understood");
     check_man_page("fm", &functions);
 }
