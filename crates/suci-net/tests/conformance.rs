@@ -179,6 +179,10 @@ fn linux_worlds() -> Vec<World> {
     worlds
 }
 
+/// Frames without UDP at both ends.
+#[cfg(target_os = "linux")]
+const OWN_TYPE: &str = "raw, own type, without gso, without gro";
+
 /// Two hosts that are made once for all tests.
 #[cfg(target_os = "linux")]
 fn two_hosts() -> &'static [hosts::Host; 2] {
@@ -190,7 +194,7 @@ fn two_hosts() -> &'static [hosts::Host; 2] {
 /// thread that asks is on the first host from now on. Needs root.
 #[cfg(target_os = "linux")]
 fn raw_worlds() -> Vec<World> {
-    use suci_net::af_packet::AfPacket;
+    use suci_net::af_packet::{AfPacket, EtherType};
     use suci_net::udp::{Udp, UdpOptions};
     let options = UdpOptions::default();
     let [a, b] = two_hosts();
@@ -198,15 +202,19 @@ fn raw_worlds() -> Vec<World> {
         "10.77.0.1:0".parse().unwrap(),
         "10.77.0.2:0".parse().unwrap(),
     );
-    let raw = |at| -> Boxed { Box::new(AfPacket::bind(at, &options).unwrap()) };
+    let raw = |at| -> Boxed { Box::new(AfPacket::bind(at, None, &options).unwrap()) };
+    let own_type = Some(EtherType::LOCAL_EXPERIMENTAL);
+    let own = |at| -> Boxed { Box::new(AfPacket::bind(at, own_type, &options).unwrap()) };
     let udp = |at| -> Boxed { Box::new(Udp::bind(at, &options).unwrap()) };
     let worlds = [("raw", 0), ("raw to udp", 1), ("udp to raw", 2)].map(|(name, kind)| {
         let a = a.inside(|| if kind < 2 { raw(at_a) } else { udp(at_a) });
         let b = b.inside(|| if kind != 1 { raw(at_b) } else { udp(at_b) });
         World::new(name, a, b)
     });
-    a.enter();
     let mut worlds = worlds.into_iter().collect::<Vec<_>>();
+    let (at_a, at_b) = (a.inside(|| own(at_a)), b.inside(|| own(at_b)));
+    worlds.push(World::new(OWN_TYPE, at_a, at_b));
+    a.enter();
     for world in &mut worlds {
         // From the third train on the neighbour is known.
         for _ in 0..2 {
@@ -215,8 +223,17 @@ fn raw_worlds() -> Vec<World> {
         }
     }
     // A process of the same host sends by loopback.
-    let open = || AfPacket::bind("127.0.0.1:0".parse().unwrap(), &options).unwrap();
-    worlds.push(World::new("raw on loopback", open(), open()));
+    for (name, ether_type) in [
+        ("raw on loopback", None),
+        (
+            "raw on loopback, own type, without gso, without gro",
+            own_type,
+        ),
+    ] {
+        let at = "127.0.0.1:0".parse().unwrap();
+        let open = || AfPacket::bind(at, ether_type, &options).unwrap();
+        worlds.push(World::new(name, open(), open()));
+    }
     worlds
 }
 
@@ -224,22 +241,22 @@ fn raw_worlds() -> Vec<World> {
 #[test]
 #[cfg(target_os = "linux")]
 fn raw_sockets_of_a_group_divide_what_comes() {
-    use suci_net::af_packet::AfPacket;
-    use suci_net::udp::{Udp, UdpOptions};
+    use suci_net::af_packet::{AfPacket, EtherType};
+    use suci_net::udp::UdpOptions;
     let options = UdpOptions::default();
     let [a, b] = two_hosts();
-    let mut from = a.inside(|| Udp::bind("10.77.0.1:0".parse().unwrap(), &options).unwrap());
-    for count in [1_usize, 3, 4] {
-        let mut group = b.inside(|| {
-            let first = AfPacket::bind("10.77.0.2:0".parse().unwrap(), &options).unwrap();
-            first.into_group(count, &options).unwrap()
-        });
+    let own_type = Some(EtherType::LOCAL_EXPERIMENTAL);
+    for (count, ether_type) in [(1_usize, None), (3, None), (4, None), (3, own_type)] {
+        let bind = |at: &str| AfPacket::bind(at.parse().unwrap(), ether_type, &options).unwrap();
+        let mut from = a.inside(|| bind("10.77.0.1:0"));
+        let mut group = b.inside(|| bind("10.77.0.2:0").into_group(count, &options).unwrap());
         let to = group[0].local_addr();
         for byte in 0..=255_u8 {
             let bytes = [byte; 30];
             let slices = [IoSlice::new(&bytes)];
+            let is_train = byte % 2 == 0 && ether_type.is_none();
             let train = Train {
-                segment: if byte % 2 == 0 { 10 } else { 30 },
+                segment: if is_train { 10 } else { 30 },
                 ..Train::single(to, Ecn::Ect0, &slices)
             };
             assert!(matches!(from.send(&train).unwrap(), SendOutcome::Sent(_)));
@@ -247,7 +264,10 @@ fn raw_sockets_of_a_group_divide_what_comes() {
         for (place, member) in group.iter_mut().enumerate() {
             let due = (0..=255).filter(|byte| byte % count == place);
             let due: Vec<usize> = due
-                .flat_map(|byte| vec![byte; if byte % 2 == 0 { 3 } else { 1 }])
+                .flat_map(|byte| {
+                    let is_train = byte % 2 == 0 && ether_type.is_none();
+                    vec![byte; if is_train { 3 } else { 1 }]
+                })
                 .collect();
             let taken = drain(member, due.len());
             let bytes: Vec<usize> = taken.iter().map(|(_, d)| usize::from(d[0])).collect();
@@ -280,6 +300,28 @@ fn raw_frames_leave_past_the_kernels_ip() {
     }
     hosts::nft("delete table ip shut");
     assert!(arrived >= 3 * 98, "{arrived}");
+}
+
+/// Frames of an own type arrive where all IP is dropped.
+#[test]
+#[cfg(target_os = "linux")]
+fn frames_of_an_own_type_are_no_ip() {
+    let mut worlds = raw_worlds();
+    let world = worlds.iter_mut().find(|world| world.name == OWN_TYPE);
+    let world = world.unwrap();
+    hosts::nft(
+        "table netdev no_ip { chain out { type filter hook egress device eth0 priority 0; }; }",
+    );
+    hosts::nft("add rule netdev no_ip out ether type ip drop");
+    // Now and then a train is the kernel's to send.
+    let arrived = (0..100).filter(|_| {
+        world.send(500, &pattern(500), Ecn::Ect0);
+        let limit = Some(Duration::from_millis(200));
+        world.b.wait(limit, false).unwrap().readable && drain(&mut *world.b, 1).len() == 1
+    });
+    let arrived = arrived.count();
+    hosts::nft("delete table netdev no_ip");
+    assert!(arrived >= 95, "{arrived}");
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -6,11 +6,13 @@ use std::io;
 use std::str::FromStr;
 use suci_net::Backend;
 use suci_net::af_packet::AfPacket;
+pub use suci_net::af_packet::EtherType;
 use suci_net::af_xdp::AfXdp;
 use suci_net::fault::{Fault, FaultSpec};
 use suci_net::udp::{Udp, UdpOptions};
 
-/// How a node's datagrams reach the network. Nodes of different kinds understand each other.
+/// How a node's datagrams reach the network. Nodes of different kinds understand each other, but
+/// for [`BackendKind::Ethernet`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BackendKind {
@@ -27,11 +29,18 @@ pub enum BackendKind {
     /// `CAP_NET_RAW`, an interface for this node alone whose packets have at most 3,826 bytes, and
     /// one I/O thread. Without the driver's help ("copy mode") frames are copied once each way.
     AfXdp,
+    /// As [`BackendKind::AfPacket`], but frames for neighbours have an EtherType of their own and
+    /// no UDP in them, so that the receiver's kernel leaves them alone. All nodes of the network
+    /// that talk to each other must have this kind and the same type. Each packet is a system call.
+    Ethernet(EtherType),
 }
 
 /// Why a text is no [`BackendKind`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("none of udp, af_packet, af_xdp")]
+#[error(
+    "none of udp, af_packet, af_xdp, ethernet and ethernet:TYPE (an EtherType in hexadecimal, from \
+     0600, of no other protocol)"
+)]
 pub struct UnknownBackend;
 
 impl FromStr for BackendKind {
@@ -42,12 +51,23 @@ impl FromStr for BackendKind {
             "udp" => Ok(Self::Udp),
             "af_packet" => Ok(Self::AfPacket),
             "af_xdp" => Ok(Self::AfXdp),
-            _ => Err(UnknownBackend),
+            "ethernet" => Ok(Self::Ethernet(EtherType::LOCAL_EXPERIMENTAL)),
+            _ => {
+                let digits = text.strip_prefix("ethernet:").ok_or(UnknownBackend)?;
+                let number = u16::from_str_radix(digits, 16).map_err(|_| UnknownBackend)?;
+                let ether_type = EtherType::new(number).ok_or(UnknownBackend)?;
+                Ok(Self::Ethernet(ether_type))
+            }
         }
     }
 }
 
 impl BackendKind {
+    /// Whether datagrams have a checksum beside that of the packet.
+    pub(crate) const fn has_checksum(self) -> bool {
+        matches!(self, Self::Udp | Self::AfPacket)
+    }
+
     /// Opens `count` backends at the port of `first`, each with the faults if there are any.
     pub(crate) fn open(
         self,
@@ -65,8 +85,12 @@ impl BackendKind {
         };
         Ok(match self {
             Self::Udp => boxed(first.into_group(count, options).map_err(failed)?, faults),
-            Self::AfPacket => {
-                let first = AfPacket::over(first, options);
+            Self::AfPacket | Self::Ethernet(_) => {
+                let ether_type = match self {
+                    Self::Ethernet(ether_type) => Some(ether_type),
+                    _ => None,
+                };
+                let first = AfPacket::over(first, ether_type, options);
                 let first = first.map_err(|source| bind_error(address, source))?;
                 boxed(first.into_group(count, options).map_err(failed)?, faults)
             }

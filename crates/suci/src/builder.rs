@@ -209,7 +209,8 @@ impl NodeBuilder {
         self
     }
 
-    /// Whether CRC32C covers payloads too (default), or only headers.
+    /// Whether CRC32C covers payloads too (default), or only headers. It always covers them over a
+    /// [backend](Self::backend) that sends no UDP checksum.
     #[must_use]
     pub fn payload_checksum(mut self, on: bool) -> Self {
         self.config.payload_checksum = on;
@@ -585,6 +586,7 @@ impl NodeBuilder {
         let parts = u64::try_from(count).unwrap_or(u64::MAX);
         config.memory /= parts;
         config.max_peers = config.max_peers.div_ceil(count);
+        config.payload_checksum |= !self.backend_kind()?.has_checksum();
         let refused = |setting, value: &dyn std::fmt::Debug, allowed| ConfigError {
             setting,
             value: format!("{value:?}"),
@@ -648,6 +650,11 @@ impl NodeBuilder {
         }
     }
 
+    fn backend_kind(&self) -> Result<BackendKind, Error> {
+        let said = self.backend.map_or_else(env::backend, |it| Ok(Some(it)))?;
+        Ok(said.unwrap_or_default())
+    }
+
     fn open_sockets(
         &self,
         reserved: Option<UdpSocket>,
@@ -674,11 +681,8 @@ impl NodeBuilder {
                 self.bind(addresses, &options, blame, beyond_loopback)?
             }
         };
-        let backend = match self.backend {
-            Some(backend) => backend,
-            None => env::backend()?.unwrap_or_default(),
-        };
-        backend.open(first, count, &options, self.faults)
+        self.backend_kind()?
+            .open(first, count, &options, self.faults)
     }
 
     /// Binds a socket at the first of these addresses at which that works; else returns the error

@@ -35,8 +35,9 @@ pub const KEY_FILE: &str = "SUCI_KEY_FILE";
 /// were that: to try a program with another system's buffer. Linux ships with 212,992.
 pub const RMEM_MAX: &str = "SUCI_RMEM_MAX";
 
-/// How the datagrams of nodes whose builders do not say reach the network: `udp`, `af_packet` or
-/// `af_xdp`, as [`BackendKind`] explains them.
+/// How the datagrams of nodes whose builders do not say reach the network: `udp`, `af_packet`,
+/// `af_xdp`, or `ethernet` (`ethernet:88b6` for another EtherType than 88b5), as [`BackendKind`]
+/// explains them.
 pub const BACKEND: &str = "SUCI_BACKEND";
 
 /// Whether nodes whose builders do not say use

@@ -159,7 +159,7 @@ mod sys;
 mod wait;
 mod waker;
 
-pub use backend::{BackendKind, UnknownBackend};
+pub use backend::{BackendKind, EtherType, UnknownBackend};
 pub use batch::Batch;
 pub use book::AddressBook;
 pub use budget::Warning;

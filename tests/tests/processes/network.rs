@@ -112,6 +112,7 @@ fn f30_damaged_packets_are_counted_and_repaired() {
 fn raw_ethernet_carries_what_udp_does() {
     let _alone = heavy();
     let (raw, udp, xdp) = ("backend=af_packet", "backend=udp", "backend=af_xdp");
+    let own = "backend=ethernet";
     for (settings, loss) in [
         ([xdp, xdp], 0.0),
         ([xdp, udp], 0.0),
@@ -120,6 +121,8 @@ fn raw_ethernet_carries_what_udp_does() {
         ([raw, udp], 0.0),
         ([udp, raw], 0.0),
         ([raw, raw], 0.02),
+        ([own, own], 0.0),
+        ([own, own], 0.02),
     ] {
         let pair = Pair::new().unwrap();
         if loss > 0.0 {
@@ -214,14 +217,26 @@ fn f26_a_tiny_send_buffer_is_back_pressure() {
     b.finish();
 }
 
+/// Ways of packets that must bear a wrong MTU.
+const BACKENDS: [&str; 4] = [
+    "backend=udp",
+    "backend=af_packet",
+    "backend=af_xdp",
+    "backend=ethernet",
+];
+
 /// The far end of the cable begins to drop large packets in the middle of a transfer, without a
 /// word.
 #[test]
 fn f27_a_cable_that_shrinks_midway_swallows_large_packets() {
     let _together = light();
+    BACKENDS.map(swallows_large_packets);
+}
+
+fn swallows_large_packets(backend: &str) {
     let pair = Pair::new().unwrap();
     pair.offloads_off().unwrap();
-    let (mut a, mut b) = at_both_ends(&pair, [&[], &[]]);
+    let (mut a, mut b) = at_both_ends(&pair, [&[backend], &[backend]]);
     transfer(&mut a, &mut b, 20, 100_000);
     assert_eq!(a.number("/mtu/1"), 1_472);
     pair.b
@@ -231,7 +246,7 @@ fn f27_a_cable_that_shrinks_midway_swallows_large_packets() {
     let mtu = a.number("/mtu/1");
     // The kernel lets four bytes more in than the device's MTU, for a VLAN tag
     // (`is_skb_forwardable`).
-    assert!((1_200..=1_276).contains(&mtu), "{mtu}");
+    assert!((1_200..=1_276).contains(&mtu), "{backend}: {mtu}");
     assert_eq!(a.events("ended"), []);
     a.finish();
     b.finish();
@@ -241,13 +256,17 @@ fn f27_a_cable_that_shrinks_midway_swallows_large_packets() {
 #[test]
 fn f27_emsgsize_midway_lowers_the_size() {
     let _together = light();
+    BACKENDS.map(lowers_the_size);
+}
+
+fn lowers_the_size(backend: &str) {
     let pair = Pair::new().unwrap();
-    let (mut a, mut b) = at_both_ends(&pair, [&[], &[]]);
+    let (mut a, mut b) = at_both_ends(&pair, [&[backend], &[backend]]);
     transfer(&mut a, &mut b, 20, 100_000);
     pair.mtu(1_350).unwrap();
     transfer(&mut a, &mut b, 20, 100_000);
     let mtu = a.number("/mtu/1");
-    assert!((1_200..=1_322).contains(&mtu), "{mtu}");
+    assert!((1_200..=1_322).contains(&mtu), "{backend}: {mtu}");
     a.finish();
     b.finish();
 }

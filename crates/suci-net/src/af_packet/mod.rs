@@ -10,6 +10,10 @@
 //! * trains to other networks, which go through a router, and to addresses of this host.
 //!
 //! Trains cross as one frame with segmentation offload, both ways (`PACKET_VNET_HDR`).
+//!
+//! With an EtherType the frames for neighbours carry no IP and no UDP, so that the kernel of the
+//! receiver has nothing to do with them but to hand them on. What the UDP socket sends is UDP as
+//! before, so both are received. There is no segmentation offload for such frames.
 
 mod filter;
 mod offload;
@@ -24,6 +28,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use self::offload::LONGEST;
 use crate::ethernet::frame::{self, Addresses, Datagrams};
 use crate::ethernet::interface::{self, Interface};
+pub use crate::ethernet::own::EtherType;
 use crate::ethernet::sys;
 use crate::train::unmapped;
 use crate::udp::addr::RawAddr;
@@ -41,7 +46,7 @@ const MOST: usize = 256;
 /// Slices of a train, with its headers, that need no memory of their own.
 const FEW: usize = 32;
 
-/// UDP over raw Ethernet frames, IPv4.
+/// UDP over raw Ethernet frames, IPv4, or frames of an EtherType without UDP.
 ///
 /// Needs the capability `CAP_NET_RAW` when it is opened, not later.
 #[derive(Debug)]
@@ -49,6 +54,8 @@ pub struct AfPacket {
     /// Has the port, and sends what raw frames cannot.
     udp: Udp,
     packets: Socket,
+    /// That of frames to neighbours, if they are not UDP.
+    ether_type: Option<EtherType>,
     local: SocketAddrV4,
     interface: Interface,
     capabilities: Capabilities,
@@ -63,18 +70,23 @@ impl AfPacket {
     ///
     /// # Errors
     /// As [`Udp::bind`] and [`AfPacket::over`].
-    pub fn bind(addr: SocketAddr, options: &UdpOptions) -> io::Result<Self> {
-        Self::over(Udp::bind(addr, options)?, options)
+    pub fn bind(
+        addr: SocketAddr,
+        ether_type: Option<EtherType>,
+        options: &UdpOptions,
+    ) -> io::Result<Self> {
+        Self::over(Udp::bind(addr, options)?, ether_type, options)
     }
 
-    /// Takes over the port of `udp`, which receives nothing any more.
+    /// Takes over the port of `udp`, which receives nothing any more. With `ether_type` neighbours
+    /// get frames of that type, which only backends with the same type receive.
     ///
     /// # Errors
     /// `PermissionDenied` without the capability `CAP_NET_RAW`; `InvalidInput` if the socket is not
     /// bound to one IPv4 address of this host; `Unsupported` if the interface is no Ethernet; else
     /// the system's error.
-    pub fn over(udp: Udp, options: &UdpOptions) -> io::Result<Self> {
-        let this = Self::open(udp, options)?;
+    pub fn over(udp: Udp, ether_type: Option<EtherType>, options: &UdpOptions) -> io::Result<Self> {
+        let this = Self::open(udp, ether_type, options)?;
         this.take_frames()?;
         Ok(this)
     }
@@ -91,7 +103,7 @@ impl AfPacket {
         // A frame that comes to two of them would count twice, so none takes any before all are in
         // the group.
         let members: io::Result<Vec<Self>> = (0..count)
-            .map(|_| Self::open(self.udp.again(options)?, options))
+            .map(|_| Self::open(self.udp.again(options)?, self.ether_type, options))
             .collect();
         let members = members?;
         let mut id = None;
@@ -101,7 +113,7 @@ impl AfPacket {
         if count > 1
             && let Some(first) = members.first()
         {
-            let program = filter::steering(u32::try_from(count).unwrap_or(1));
+            let program = filter::steering(u32::try_from(count).unwrap_or(1), self.ether_type);
             let (fd, option) = (first.packets.as_fd(), libc::PACKET_FANOUT_DATA);
             socket::attach(fd, libc::SOL_PACKET, option, &program)?;
         }
@@ -113,7 +125,7 @@ impl AfPacket {
     }
 
     /// Opens a packet socket that takes no frames yet.
-    fn open(udp: Udp, options: &UdpOptions) -> io::Result<Self> {
+    fn open(udp: Udp, ether_type: Option<EtherType>, options: &UdpOptions) -> io::Result<Self> {
         let local = Interface::own_address(udp.local_addr())?;
         let interface = Interface::of(*local.ip(), udp.as_fd())?;
         let packets = open_packets(options)?;
@@ -126,11 +138,16 @@ impl AfPacket {
                 &[socket::DROP_ALL],
             )?;
         }
-        sys::bind(fd, &sys::link_address(0, [0; 6]))?;
+        // A socket takes frames of one type or of all: the filter chooses.
+        let of_type = ether_type.map_or(libc::ETH_P_IP, |_| libc::ETH_P_ALL);
+        sys::bind(fd, &sys::link_address(of_type as u16, 0, [0; 6]))?;
         let on = |name| socket::set_int(fd, libc::SOL_SOCKET, name, 1).is_ok();
         let capabilities = Capabilities {
-            max_segments: if options.gso { MAX_TRAIN_SEGMENTS } else { 1 },
-            gro: true,
+            max_segments: match options.gso && ether_type.is_none() {
+                true => MAX_TRAIN_SEGMENTS,
+                false => 1,
+            },
+            gro: ether_type.is_none(),
             ecn: true,
             kernel_timestamps: on(libc::SO_TIMESTAMPNS),
             recv_buffer: socket::get_size(fd, libc::SOL_SOCKET, libc::SO_RCVBUF)?,
@@ -140,6 +157,7 @@ impl AfPacket {
         Ok(Self {
             udp,
             packets,
+            ether_type,
             local,
             interface,
             capabilities,
@@ -151,7 +169,8 @@ impl AfPacket {
 
     /// From now on the packet socket takes the frames with this port's datagrams.
     fn take_frames(&self) -> io::Result<()> {
-        let filter = filter::filter(self.local, self.interface.index, interface::loopback()?);
+        let (index, loopback) = (self.interface.index, interface::loopback()?);
+        let filter = filter::filter(self.local, index, loopback, self.ether_type);
         let fd = self.packets.as_fd();
         socket::attach(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
     }
@@ -176,8 +195,18 @@ impl AfPacket {
             from: self.local,
             to,
         };
-        let headers = offload::headers(&addresses, train);
-        let mut to = self.interface.link_address(ethernet);
+        let (udp, own);
+        let (ether_type, headers): (u16, &[u8]) = match self.ether_type {
+            None => {
+                udp = offload::headers(&addresses, train);
+                (libc::ETH_P_IP as u16, &udp)
+            }
+            Some(ether_type) => {
+                own = offload::own_headers(ether_type, &addresses, train);
+                (ether_type.get(), &own)
+            }
+        };
+        let mut to = self.interface.link_address(ether_type, ethernet);
         self.counters.send_calls += 1;
         let mut few = [IoSlice::new(&[]); FEW];
         let mut many = Vec::new();
@@ -189,7 +218,7 @@ impl AfPacket {
             }
         };
         if let [first, rest @ ..] = slices {
-            *first = IoSlice::new(&headers);
+            *first = IoSlice::new(headers);
             rest.copy_from_slice(train.slices);
         }
         let sent = socket::send(self.packets.as_fd(), &mut to, slices, &mut Control::new());

@@ -1,7 +1,8 @@
 //! Frames as a packet socket takes and gives them: behind a header that says what the kernel or
 //! the device has still to do (`struct virtio_net_hdr`).
 
-use crate::ethernet::frame::{self, Addresses, Checksum, Datagrams, ETHERNET, IP, Said};
+use crate::ethernet::frame::{self, Addresses, Checksum, Datagrams, ETHERNET, IP, Said, TYPE_IPV4};
+use crate::ethernet::own::{self, EtherType};
 use crate::{MAX_TRAIN_BYTES, Train};
 
 /// Bytes of the kernel's header.
@@ -48,17 +49,34 @@ pub(super) fn headers(addresses: &Addresses, train: &Train<'_>) -> [u8; HEADERS]
     out
 }
 
+/// The headers of a frame of our own type. The kernel has nothing to do for it, and makes no
+/// several frames of one.
+pub(super) fn own_headers(
+    ether_type: EtherType,
+    addresses: &Addresses,
+    train: &Train<'_>,
+) -> [u8; OFFLOAD + own::HEADERS] {
+    let mut out = [0; OFFLOAD + own::HEADERS];
+    let (_, rest) = out.split_at_mut(OFFLOAD);
+    rest.copy_from_slice(&own::headers(ether_type, addresses, train.ecn, train.len));
+    out
+}
+
 /// Reads a frame that the filter let through, with the kernel's header. `None` if it is cut or its
 /// checksum is wrong.
 pub(super) fn read(frame: &[u8]) -> Option<Datagrams> {
     let (offload, frame) = frame.split_first_chunk::<OFFLOAD>()?;
     let [flags, kind, ..] = *offload;
+    let is_ip = frame.get(12..ETHERNET) == Some(&TYPE_IPV4);
     let gso_size = usize::from(u16::from_ne_bytes([offload[4], offload[5]]));
     let said = Said {
         checked: flags & (NEEDS_CHECKSUM | CHECKSUM_IS_RIGHT) != 0,
         segment: (kind == UDP_SEGMENTS && gso_size > 0).then_some(gso_size),
     };
-    let read = frame::read(frame, said)?;
+    let read = match is_ip {
+        true => frame::read(frame, said)?,
+        false => own::read(frame)?,
+    };
     let bytes = read.bytes.start + OFFLOAD..read.bytes.end + OFFLOAD;
     Some(Datagrams { bytes, ..read })
 }

@@ -148,9 +148,9 @@ impl Interface {
         self.own.to_bits() | !self.mask.to_bits()
     }
 
-    /// The destination of frames for a neighbour.
-    pub(crate) fn link_address(&self, ethernet: [u8; 6]) -> RawAddr {
-        sys::link_address(self.index, ethernet)
+    /// The destination of frames of an EtherType for a neighbour.
+    pub(crate) fn link_address(&self, ether_type: u16, ethernet: [u8; 6]) -> RawAddr {
+        sys::link_address(ether_type, self.index, ethernet)
     }
 }
 

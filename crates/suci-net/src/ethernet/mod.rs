@@ -3,4 +3,5 @@
 
 pub(crate) mod frame;
 pub(crate) mod interface;
+pub(crate) mod own;
 pub(crate) mod sys;

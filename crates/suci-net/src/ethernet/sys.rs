@@ -130,12 +130,13 @@ fn six(bytes: &[c_char]) -> [u8; 6] {
     out
 }
 
-/// Frames to `ethernet` by the interface `index`, or all frames with IPv4 if 0: `sockaddr_ll`.
-pub(crate) fn link_address(index: u32, ethernet: [u8; 6]) -> RawAddr {
+/// Frames of an EtherType to `ethernet` by the interface `index`, or all frames of that type if it
+/// is 0 (`ETH_P_ALL`: of any type): `sockaddr_ll`.
+pub(crate) fn link_address(ether_type: u16, index: u32, ethernet: [u8; 6]) -> RawAddr {
     let [a, b, c, d, e, f] = ethernet;
     let address = [
         (libc::AF_PACKET as u16).to_ne_bytes(),
-        (libc::ETH_P_IP as u16).to_be_bytes(),
+        ether_type.to_be_bytes(),
     ];
     let mut bytes = address.concat();
     bytes.extend(index.to_ne_bytes());

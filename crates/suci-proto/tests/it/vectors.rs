@@ -281,6 +281,7 @@ fn every_vector_means_what_the_page_says() {
         // Those of other layers, and of the cryptographic library, have tests there.
         let elsewhere = [
             "one-sided",
+            "ethernet",
             "active",
             "sealed",
             "membership",

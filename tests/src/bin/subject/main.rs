@@ -3,9 +3,9 @@
 //!
 //! Settings, as arguments: `silence=MS`, `give_up=MS`, `memory=BYTES`, `send_buffer=BYTES`,
 //! `gso=off`, `gro=off`, `unattended`, `prefer=throughput|response`, `controller=lan|cubic`,
-//! `backend=udp|af_packet|af_xdp`, `faults=SPEC`, `forward`, `listen=ADDRESS`; `every=MS`: looks at
-//! its node so often and not in between; `threads`: a `SharedNode` that only receives, and knows
-//! `stat` and `close`; `plant=NAME`: with a planted fault, in builds that have them.
+//! `backend=udp|af_packet|af_xdp|ethernet`, `faults=SPEC`, `forward`, `listen=ADDRESS`; `every=MS`:
+//! looks at its node so often and not in between; `threads`: a `SharedNode` that only receives, and
+//! knows `stat` and `close`; `plant=NAME`: with a planted fault, in builds that have them.
 //!
 //! Commands:
 //! * `load TO WINDOW SIZE`: keeps that many messages of that size outstanding, from now on;
