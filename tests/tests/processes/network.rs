@@ -230,7 +230,7 @@ const BACKENDS: [&str; 4] = [
 #[test]
 fn f27_a_cable_that_shrinks_midway_swallows_large_packets() {
     let _together = light();
-    BACKENDS.map(swallows_large_packets);
+    BACKENDS.into_iter().for_each(swallows_large_packets);
 }
 
 fn swallows_large_packets(backend: &str) {
@@ -245,18 +245,18 @@ fn swallows_large_packets(backend: &str) {
     transfer(&mut a, &mut b, 20, 100_000);
     let mtu = a.number("/mtu/1");
     // The kernel lets four bytes more in than the device's MTU, for a VLAN tag
-    // (`is_skb_forwardable`).
-    assert!((1_200..=1_276).contains(&mtu), "{backend}: {mtu}");
+    // (`is_skb_forwardable`). Frames without IP and UDP have 12 bytes less in front.
+    assert!((1_200..=1_288).contains(&mtu), "{backend}: {mtu}");
     assert_eq!(a.events("ended"), []);
     a.finish();
     b.finish();
 }
 
-/// The near end shrinks: the kernel says EMSGSIZE.
+/// The near end shrinks: the kernel says EMSGSIZE, and raw backends ask it each second.
 #[test]
 fn f27_emsgsize_midway_lowers_the_size() {
     let _together = light();
-    BACKENDS.map(lowers_the_size);
+    BACKENDS.into_iter().for_each(lowers_the_size);
 }
 
 fn lowers_the_size(backend: &str) {
@@ -264,8 +264,12 @@ fn lowers_the_size(backend: &str) {
     let (mut a, mut b) = at_both_ends(&pair, [&[backend], &[backend]]);
     transfer(&mut a, &mut b, 20, 100_000);
     pair.mtu(1_350).unwrap();
-    transfer(&mut a, &mut b, 20, 100_000);
-    let mtu = a.number("/mtu/1");
+    let begun = Instant::now();
+    let mut mtu = 1_472;
+    while mtu > 1_322 && begun.elapsed() < LONG {
+        transfer(&mut a, &mut b, 20, 100_000);
+        mtu = a.number("/mtu/1");
+    }
     assert!((1_200..=1_322).contains(&mtu), "{backend}: {mtu}");
     a.finish();
     b.finish();

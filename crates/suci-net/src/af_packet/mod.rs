@@ -13,7 +13,8 @@
 //!
 //! With an EtherType the frames for neighbours carry no IP and no UDP, so that the kernel of the
 //! receiver has nothing to do with them but to hand them on. What the UDP socket sends is UDP as
-//! before, so both are received. There is no segmentation offload for such frames.
+//! before, so both are received. An empty datagram each second makes the kernel ask for the
+//! neighbour's address; receivers drop it. There is no segmentation offload for such frames.
 
 mod filter;
 mod offload;
@@ -27,7 +28,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use self::offload::LONGEST;
 use crate::ethernet::frame::{self, Addresses, Datagrams};
-use crate::ethernet::interface::{self, Interface};
+use crate::ethernet::interface::{self, Interface, Known};
 pub use crate::ethernet::own::EtherType;
 use crate::ethernet::sys;
 use crate::train::unmapped;
@@ -36,7 +37,7 @@ use crate::udp::cmsg::{self, Control, RECV_CONTROL};
 use crate::udp::sys::{self as socket, Empty};
 use crate::udp::{Udp, UdpOptions};
 use crate::{
-    Backend, Capabilities, Counters, MAX_SLICES, MAX_TRAIN_SEGMENTS, Meta, Ready, Report,
+    Backend, Capabilities, Counters, Ecn, MAX_SLICES, MAX_TRAIN_SEGMENTS, Meta, Ready, Report,
     SendOutcome, Train,
 };
 
@@ -294,11 +295,16 @@ impl AfPacket {
             self.counters.truncated += 1;
             return 0;
         };
-        if sys::index_of(link) == Some(self.interface.index)
-            && self.interface.is_impossible(*from.ip())
-        {
-            self.counters.recv_errors += 1;
-            return 0;
+        if sys::index_of(link) == Some(self.interface.index) {
+            if self.interface.is_impossible(*from.ip()) {
+                self.counters.recv_errors += 1;
+                return 0;
+            }
+            // An empty datagram of UDP: the sender's kernel asked for this host's address.
+            let is_empty = bytes == (offload::HEADERS..offload::HEADERS);
+            if is_empty && self.ether_type.is_some() && !self.interface.is_loopback {
+                return 0;
+            }
         }
         let control = self.control.bytes.get(..self.control.len);
         let meta = Meta {
@@ -335,8 +341,20 @@ impl Backend for AfPacket {
             (Some(outcome), _) => outcome,
             (None, SocketAddr::V6(_)) => SendOutcome::Unreachable(io::ErrorKind::Unsupported),
             (None, SocketAddr::V4(to)) => {
-                match self.interface.neighbour(*to.ip(), self.udp.as_fd()) {
+                let known = self.interface.neighbour(*to.ip(), self.udp.as_fd());
+                let near = match known {
+                    Known::Fresh(ethernet) => Some(ethernet),
+                    Known::Old(ethernet) => self.ether_type.and(Some(ethernet)),
+                    Known::No => None,
+                };
+                match near {
                     Some(ethernet) if train.slices.len() < MAX_SLICES => {
+                        if let Known::Old(_) = known {
+                            // A failure is no loss.
+                            let _ = self
+                                .udp
+                                .send(&Train::single(train.dest, Ecn::NotEct, &[]))?;
+                        }
                         self.send_frame(train, to, ethernet)?
                     }
                     _ => self.udp.send(train)?,

@@ -24,7 +24,7 @@ use std::time::Duration;
 use self::bpf::{Attached, SocketMap};
 use self::socket::{Put, Xsk};
 use crate::ethernet::frame::{self, Addresses, Checksum, HEADERS, Said};
-use crate::ethernet::interface::Interface;
+use crate::ethernet::interface::{Interface, Known};
 use crate::train::unmapped;
 use crate::udp::sys as kernel;
 use crate::udp::{Udp, UdpOptions};
@@ -267,7 +267,7 @@ impl Backend for AfXdp {
         };
         let near = self.interface.neighbour(*to.ip(), self.udp.as_fd());
         let outcome = match near {
-            Some(ethernet) if train.slices.len() <= MAX_SLICES => {
+            Known::Fresh(ethernet) if train.slices.len() <= MAX_SLICES => {
                 if let Some(outcome) = train.admit(self.capabilities().max_segments)? {
                     return Ok(outcome);
                 }

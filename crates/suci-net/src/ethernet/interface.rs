@@ -10,7 +10,7 @@ use super::sys::{self, Name};
 use crate::train::unmapped;
 use crate::udp::addr::RawAddr;
 
-/// How long a neighbour's Ethernet address is used before the kernel is asked again.
+/// How long a neighbour's Ethernet address and the MTU are used before the kernel is asked again.
 pub(crate) const REFRESH: Duration = Duration::from_secs(1);
 
 /// Most neighbours that are remembered.
@@ -34,6 +34,17 @@ pub(crate) struct Interface {
 struct Neighbour {
     ethernet: [u8; 6],
     asked: Instant,
+}
+
+/// The Ethernet address of a neighbour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Known {
+    /// It was asked for not long ago.
+    Fresh([u8; 6]),
+    /// The kernel has it, and should ask the neighbour whether it still holds.
+    Old([u8; 6]),
+    /// The kernel must ask the neighbour first, or it is no neighbour.
+    No,
 }
 
 impl Interface {
@@ -105,31 +116,32 @@ impl Interface {
         Ok(())
     }
 
-    /// The Ethernet address of the neighbour `ip`. `None` if the next train to it is the kernel's
-    /// to send: it is no neighbour, its address is not known, or the kernel is to ask anew.
-    pub(crate) fn neighbour(&mut self, ip: Ipv4Addr, fd: BorrowedFd<'_>) -> Option<[u8; 6]> {
+    /// The Ethernet address of the neighbour `ip`. Unless it is fresh the next datagram to it is
+    /// the kernel's to send, which then asks.
+    pub(crate) fn neighbour(&mut self, ip: Ipv4Addr, fd: BorrowedFd<'_>) -> Known {
         let network = |ip: Ipv4Addr| ip.to_bits() & self.mask.to_bits();
         let is_near = network(ip) == network(self.own) && ip != self.own;
         if !is_near || self.is_loopback || ip.to_bits() == self.broadcast() {
-            return None;
+            return Known::No;
         }
         let now = Instant::now();
         if let Some(known) = self.neighbours.get(&ip)
             && now.duration_since(known.asked) < REFRESH
         {
-            return Some(known.ethernet);
+            return Known::Fresh(known.ethernet);
         }
         if self.neighbours.len() >= MOST {
             self.neighbours.clear();
         }
-        match sys::neighbour(fd, &self.name, ip) {
-            Some(ethernet) => {
-                let asked = now;
-                self.neighbours.insert(ip, Neighbour { ethernet, asked });
-            }
-            None => drop(self.neighbours.remove(&ip)),
-        }
-        None
+        // One that is down or gone says so when a frame is sent.
+        let _ = self.ask_mtu(fd);
+        let Some(ethernet) = sys::neighbour(fd, &self.name, ip) else {
+            self.neighbours.remove(&ip);
+            return Known::No;
+        };
+        let asked = now;
+        self.neighbours.insert(ip, Neighbour { ethernet, asked });
+        Known::Old(ethernet)
     }
 
     /// Returns true if no packet that came by this interface can be from `source`: somebody forged
