@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::File;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -20,7 +21,7 @@ use crate::error::{Context, Result};
 use crate::exec::{self, Process};
 use crate::figures::median;
 use crate::machine;
-use crate::netns::Pair;
+use crate::netns::{Netns, Pair};
 use crate::plot::{self, Axes, Curve};
 use crate::progress::Progress;
 
@@ -53,11 +54,15 @@ pub(crate) const TCP: Method = method("tcp", "tcp", "udp");
 pub(crate) const UDP: Method = method("udp", "udp", "udp");
 pub(crate) const SUCI: Method = method("suci", "suci", "udp");
 pub(crate) const SUCI_PACKET: Method = method("suci, AF_PACKET", "suci", "af_packet");
+pub(crate) const SUCI_OWN_TYPE: Method = method("suci, own EtherType", "suci", "ethernet");
+pub(crate) const SUCI_XDP: Method = method("suci, AF_XDP", "suci", "af_xdp");
 const FAST_MESSAGES: Method = method("suci, Fast Messages", "fm", "udp");
 const RAW: Method = method("raw datagrams", "udp", "udp");
 
-/// The methods that CDP is compared with, and those of Fast Messages.
-const OF_CDP: &[Method] = &[TCP, UDP, SUCI, SUCI_PACKET];
+/// The methods that CDP is compared with, and those of Fast Messages. On the paced cable AF_XDP is
+/// missing: in its copy mode the kernel hands frames to the device past the queue that paces.
+const OF_CDP: &[Method] = &[TCP, UDP, SUCI, SUCI_PACKET, SUCI_OWN_TYPE, SUCI_XDP];
+const PACED: &[Method] = &[TCP, UDP, SUCI, SUCI_PACKET, SUCI_OWN_TYPE];
 const OF_FM: &[Method] = &[RAW, FAST_MESSAGES, TCP];
 
 /// Lengths of messages in bytes: up to one packet, and beyond.
@@ -146,7 +151,8 @@ impl Kind {
 
     fn methods(self) -> &'static [Method] {
         match self {
-            Self::PacedThroughput | Self::Throughput | Self::RoundTrip => OF_CDP,
+            Self::PacedThroughput => PACED,
+            Self::Throughput | Self::RoundTrip => OF_CDP,
             Self::Bandwidth | Self::Latency => OF_FM,
         }
     }
@@ -208,10 +214,21 @@ impl Turn {
     }
 }
 
+/// Both ends of a turn, and where they are.
+pub(super) struct Ends<'a> {
+    pub(super) client: &'a Netns,
+    pub(super) server: &'a Netns,
+    /// The server's address and the client's.
+    pub(super) at: SocketAddr,
+    pub(super) own: SocketAddr,
+    /// The books of the client and the server, if their nodes have some.
+    pub(super) books: Option<[PathBuf; 2]>,
+}
+
 /// The program, and where it runs.
 pub(crate) struct Bench {
-    program: PathBuf,
-    scratch: PathBuf,
+    pub(super) program: PathBuf,
+    pub(super) scratch: PathBuf,
 }
 
 /// A cable between two namespaces, paced or not.
@@ -244,6 +261,43 @@ impl Bench {
         })
     }
 
+    /// Runs both ends. Returns the counts of the client and of the server.
+    pub(super) fn run(
+        &self,
+        ends: &Ends<'_>,
+        method: Method,
+        is_stream: bool,
+        size: u32,
+        seconds: f64,
+    ) -> Result<[Half; 2]> {
+        let workload = if is_stream { "stream" } else { "ping" };
+        let (at, own) = (ends.at.to_string(), ends.own.to_string());
+        let (size, seconds) = (size.to_string(), seconds.to_string());
+        let words = [method.argument, workload, &size, &seconds];
+        let output = self.scratch.join("server");
+        let mut command = ends.server.command(&self.program);
+        command.args(words).args(["serve", &at]);
+        command.env("SUCI_BACKEND", method.backend);
+        // `timeout` ends a program that hangs.
+        let mut client = Command::new("timeout");
+        let mut inner = ends.client.command(&self.program);
+        inner.args(words).args(["call", &at, &own]);
+        client.arg("60").arg(inner.get_program());
+        client.args(inner.get_args());
+        client.env("SUCI_BACKEND", method.backend);
+        if let Some([of_client, of_server]) = &ends.books {
+            client.env("SUCI_BOOK", of_client);
+            command.env("SUCI_BOOK", of_server);
+        }
+        command.stdout(Stdio::from(File::create(&output)?));
+        let mut server = Process::spawn(&mut command)?;
+        await_line(&output, "ready")?;
+        let client = parse(&exec::capture(&mut client)?)?;
+        server.finish_by(Instant::now() + PATIENCE)?;
+        let server = parse(&std::fs::read_to_string(&output)?)?;
+        Ok([client, server])
+    }
+
     /// Measures one method for one size.
     ///
     /// # Errors
@@ -256,33 +310,17 @@ impl Bench {
         size: u32,
         seconds: f64,
     ) -> Result<Turn> {
-        // A port that was not used before in this run, as TCP's ends stay for a while.
-        static PORT: AtomicU16 = AtomicU16::new(0);
-        let port = 20_000 + PORT.fetch_add(1, Ordering::Relaxed) % 12_000;
-        let at = format!("{}:{port}", pair.b_addr());
-        let own = format!("{}:{port}", pair.a_addr());
-        let workload = if is_stream { "stream" } else { "ping" };
-        let (size_word, seconds_word) = (size.to_string(), seconds.to_string());
-        let words = [method.argument, workload, &size_word, &seconds_word];
-        let output = self.scratch.join("server");
-        let mut command = pair.b.command(&self.program);
-        command.args(words).args(["serve", &at]);
-        command.env("SUCI_BACKEND", method.backend);
-        command.stdout(Stdio::from(File::create(&output)?));
-        let mut server = Process::spawn(&mut command)?;
-        await_line(&output, "ready")?;
+        let port = next_port();
+        let ends = Ends {
+            client: &pair.a,
+            server: &pair.b,
+            at: (pair.b_addr(), port).into(),
+            own: (pair.a_addr(), port).into(),
+            books: None,
+        };
         let before = pair.a.sent()?;
-        // `timeout` ends a program that hangs.
-        let mut client = Command::new("timeout");
-        let mut inner = pair.a.command(&self.program);
-        inner.args(words).args(["call", &at, &own]);
-        client.arg("60").arg(inner.get_program());
-        client.args(inner.get_args());
-        client.env("SUCI_BACKEND", method.backend);
-        let client = parse(&exec::capture(&mut client)?)?;
+        let [client, server] = self.run(&ends, method, is_stream, size, seconds)?;
         let sent = pair.a.sent()?;
-        server.finish_by(Instant::now() + PATIENCE)?;
-        let server = parse(&std::fs::read_to_string(&output)?)?;
         let measured = if is_stream { &server } else { &client };
         Ok(Turn {
             bytes: measured.bytes,
@@ -295,7 +333,13 @@ impl Bench {
     }
 }
 
-fn await_line(file: &Path, line: &str) -> Result<()> {
+/// A port that was not used before in this run, as TCP's ends stay for a while.
+pub(super) fn next_port() -> u16 {
+    static PORT: AtomicU16 = AtomicU16::new(0);
+    20_000 + PORT.fetch_add(1, Ordering::Relaxed) % 12_000
+}
+
+pub(super) fn await_line(file: &Path, line: &str) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
     while Instant::now() < deadline {
         if std::fs::read_to_string(file)?.lines().any(|it| it == line) {
@@ -307,10 +351,10 @@ fn await_line(file: &Path, line: &str) -> Result<()> {
 }
 
 /// The counts of one end.
-struct Half {
-    bytes: f64,
+pub(super) struct Half {
+    pub(super) bytes: f64,
     messages: f64,
-    seconds: f64,
+    pub(super) seconds: f64,
     cpu_seconds: f64,
 }
 
@@ -402,8 +446,9 @@ fn page(dir: &Path, effort: &Effort, points: &[Point]) -> Result<String> {
         "# Throughput, round trips, bandwidth and latency by message size
 
 Written by `make evaluate-cdp`, between two network namespaces on one machine: compare ratios.
-Medians of rounds in turns, of which there are {}. Suci over UDP is `suci`; `AF_PACKET` is its
-backend of that name. AF_XDP is missing, since there is no such backend.
+Medians of rounds in turns, of which there are {}. Suci over UDP is `suci`; `AF_PACKET` and `AF_XDP`
+are its backends of that name, `own EtherType` is AF_PACKET without UDP in the frames. At 1 Gbit/s
+AF_XDP is missing: in copy mode the kernel hands its frames to the device past the queue that paces.
 
 ",
         effort.rounds
@@ -476,9 +521,9 @@ fn finding(kind: Kind, points: &[&Point]) -> String {
     );
     let (ours, others): (Method, &[Method]) = match kind.methods() == OF_FM {
         true => (FAST_MESSAGES, &[RAW, TCP]),
-        false => (SUCI, &[TCP, UDP, SUCI_PACKET]),
+        false => (SUCI, kind.methods()),
     };
-    let ratios = others.iter().map(|other| {
+    let ratios = others.iter().filter(|other| **other != ours).map(|other| {
         let ratio = |size| at(size, ours) / at(size, *other);
         let name = other.name;
         format!(

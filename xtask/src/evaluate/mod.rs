@@ -9,6 +9,7 @@
 pub(crate) mod cdp;
 mod dse;
 mod findings;
+pub(crate) mod hops;
 mod plan;
 
 use std::collections::BTreeMap;

@@ -3,12 +3,14 @@
 //! ```text
 //! protocols METHOD stream|ping SIZE SECONDS serve ADDRESS
 //! protocols METHOD stream|ping SIZE SECONDS call ADDRESS OWN_ADDRESS
+//! protocols forward ID ADDRESS
 //! ```
 //!
 //! `stream` sends messages one way for so long, `ping` exchanges them one at a time and spins. The
 //! server prints `ready` when it can be called. At the end each prints one line of JSON: the bytes
 //! and seconds that it measured, its messages, and the processor time of all. `SUCI_BACKEND`
-//! chooses the way of `suci` and `fm`.
+//! chooses the way of `suci` and `fm`. Where `SUCI_BOOK` is set they find each other by that book:
+//! the server is node 0, the client node 1. `forward` is a node between them, until it is killed.
 
 mod links;
 
@@ -156,10 +158,28 @@ fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
+/// Forwards for ever.
+fn forward(id: &str, at: &str) -> Result<()> {
+    links::forward(id.parse()?, at.parse()?)
+}
+
 fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if let [first, id, at] = words.as_slice()
+        && first == "forward"
+    {
+        return match forward(id, at) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("protocols forward: {error}");
+                ExitCode::FAILURE
+            }
+        };
+    }
     let Some(args) = parse() else {
         eprintln!("usage: protocols METHOD stream|ping SIZE SECONDS serve ADDRESS");
         eprintln!("       protocols METHOD stream|ping SIZE SECONDS call ADDRESS OWN_ADDRESS");
+        eprintln!("       protocols forward ID ADDRESS");
         return ExitCode::from(2);
     };
     match run(&args) {
