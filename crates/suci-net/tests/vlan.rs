@@ -26,8 +26,11 @@ type Boxed = Box<dyn Backend>;
 const FROM: &str = "10.77.0.1:7000";
 const TO: &str = "10.77.0.2:7000";
 
+/// Makes a frame of its payload.
+type Frame = fn(&[u8]) -> Vec<u8>;
+
 /// The raw backends, and the frames that they take.
-const ALL: [(&str, fn() -> Boxed, fn(&[u8]) -> Vec<u8>); 3] = [
+const ALL: [(&str, fn() -> Boxed, Frame); 3] = [
     ("af_packet", || packet(None), datagram),
     (
         "ethernet",

@@ -24,7 +24,7 @@ pub(crate) struct Chain {
     cables: Vec<[Ipv4Addr; 2]>,
 }
 
-/// Who sends packets on between the ends.
+/// The software that sends packets on between the ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Forwarding {
     /// The kernels.
