@@ -1,9 +1,11 @@
 //! Memory of all processes: each lends its heap and its variables, and the others put, get, and
 //! change it.
 
+use crate::domain::domain;
 use crate::fatal;
 use crate::memory::{Span, map_heap};
 use crate::pending::Pending;
+use crate::team::Members;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -29,6 +31,14 @@ const LONGEST_REPLY: usize = 1 << 20;
 /// Words that each process tells the others of each segment.
 const WORDS: usize = 3;
 
+/// The domain of a process that shares memory with no other one.
+const NO_DOMAIN: u64 = 0;
+
+/// A process whose heap is to be mapped may be stopped for a while: about 10 s are enough for one
+/// that only waits for a busy processor.
+const MAP_ATTEMPTS: usize = 40;
+const MAP_PAUSE: Duration = Duration::from_millis(250);
+
 /// The symmetric memory of all processes, as one context uses it.
 pub(crate) struct Fabric {
     pub(crate) node: &'static SharedNode,
@@ -42,7 +52,9 @@ pub(crate) struct Fabric {
     /// The handles of each process's segments, by process; none for a segment of another length,
     /// whose process runs another program.
     handles: Arc<[[Option<RemoteRegion>; SEGMENTS]]>,
-    /// The heaps of other processes of this machine, as far as the program asked for them.
+    /// The processes that share memory with this one, and itself: `SHMEM_TEAM_SHARED`.
+    sharing: Members,
+    /// Their heaps, as far as the program asked for them.
     mapped: Arc<[OnceLock<MappedRegion>]>,
 }
 
@@ -86,20 +98,30 @@ impl Fabric {
             let handle = region.handle();
             own.extend([handle.region.0.into(), handle.key, span.length as u64]);
         }
+        let [heap, _] = &*regions;
+        own.push(domain().filter(|_| heap.is_shared()).unwrap_or(NO_DOMAIN));
         let all = world.allgather(&mut node.clone(), &own)?;
         let handles = all.chunks_exact(own.len()).zip(0..);
         let handles: Vec<_> = handles
             .map(|(words, id)| handles_of(words, NodeId(id), spans))
             .collect();
+        let (me, size) = (world.rank(), world.size());
+        let domain_of = |pe: usize| all.chunks_exact(own.len()).nth(pe)?.last();
+        let has_heap = |pe: usize| matches!(handles.get(pe), Some([Some(_), _]));
+        let shares = |pe: &usize| {
+            domain_of(*pe) == own.last() && own.last() != Some(&NO_DOMAIN) && has_heap(*pe)
+        };
+        let sharing = (0..size).filter(|pe| *pe == me || shares(pe)).collect();
         // Contexts refer to the node, which exists until the process ends.
         let node = &*Box::leak(Box::new(node));
         // A process that does not answer ends the wait by the silence timeout.
         let remote = node.remote().limit(Duration::MAX);
         Ok(Self {
-            me: world.rank(),
-            size: world.size(),
+            me,
+            size,
             node,
             spans,
+            sharing,
             regions,
             operations: Operations::Node(remote),
             pending: Pending::default(),
@@ -114,30 +136,38 @@ impl Fabric {
         heap
     }
 
-    /// The place where this process has the heap of another one in its memory, if it has. It stays
-    /// there until the program ends.
+    /// The processes that share memory with this one, and itself.
+    pub(crate) const fn sharing(&self) -> &Members {
+        &self.sharing
+    }
+
+    /// The place where this process has the heap of another one in its memory, if both share
+    /// memory. It stays there until the program ends.
     pub(crate) fn pointer_to(&self, pe: usize, address: usize) -> Option<*mut u8> {
         let place = self.place(address, 1).filter(|place| place.segment == 0)?;
+        self.sharing.rank(pe)?;
         let offset = usize::try_from(place.offset).ok()?;
         let heap = self.mapped.get(pe)?;
-        let heap = match heap.get() {
-            Some(heap) => heap,
-            None => {
-                let mapped = self.map_heap(self.region(pe, place))?;
-                heap.get_or_init(|| mapped)
-            }
-        };
+        let heap = heap.get_or_init(|| self.map_heap(pe, self.region(pe, place)));
         Some(heap.as_ptr().wrapping_add(offset))
     }
 
-    fn map_heap(&self, heap: &RemoteRegion) -> Option<MappedRegion> {
-        let [own, _] = &*self.regions;
-        if !own.is_shared() {
-            return None;
+    /// Maps the heap of a process that shares memory with this one. Ends the program if the system
+    /// does not let it: the team of processes that share memory would not be what it says.
+    fn map_heap(&self, pe: usize, heap: &RemoteRegion) -> MappedRegion {
+        for _ in 0..MAP_ATTEMPTS {
+            // There may have been no message between the two: a get of nothing opens a session.
+            check(self.remote().get(heap, 0, &mut []));
+            if let Some(mapped) = check(self.remote().map(heap)) {
+                return mapped;
+            }
+            std::thread::sleep(MAP_PAUSE);
         }
-        // There may have been no message between the two: a get of nothing opens a session.
-        check(self.remote().get(heap, 0, &mut []));
-        check(self.remote().map(heap))
+        fatal!(
+            "the heap of PE {pe} could not be mapped, though both processes share memory: allow \
+             more open files (ulimit -n) and mappings (vm.max_map_count), or set \
+             SUCI_SHARED_MEMORY to 0"
+        );
     }
 
     /// The same memory for another context, with operations of its own. There is none if the node
@@ -151,6 +181,7 @@ impl Fabric {
             regions: Arc::clone(&self.regions),
             operations: Operations::Context(context),
             pending: Pending::default(),
+            sharing: self.sharing.clone(),
             mapped: Arc::clone(&self.mapped),
             handles: Arc::clone(&self.handles),
             ..*self

@@ -13,6 +13,7 @@
 //! | `runtime` | the one runtime of a process: memory, teams, contexts |
 //! | `fabric` | memory of all processes: puts, gets, atomic operations |
 //! | `pending` | non-blocking operations, until the next quiet |
+//! | `domain` | which processes can share memory |
 //! | `memory`, `heap` | this process's symmetric memory; its blocks |
 //! | `team` | teams and active sets |
 //! | `numbers` | element types that C has and Rust has not |
@@ -22,6 +23,7 @@
 //! | `end` | ends of processes |
 
 mod c;
+mod domain;
 mod dse;
 mod end;
 mod fabric;

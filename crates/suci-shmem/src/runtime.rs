@@ -6,7 +6,7 @@ use crate::fatal;
 use crate::heap::Heap;
 use crate::memory::{self, Span};
 use crate::settings;
-use crate::team::{ActiveSet, Members, TEAM_NUMBERS, Team, active_set_number};
+use crate::team::{ActiveSet, SHARED_NUMBER, TEAM_NUMBERS, Team, active_set_number};
 use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -129,13 +129,9 @@ impl Runtime {
         let mut group = Group::new(&node, 0, &members)?;
         let fabric = Arc::new(Fabric::join(node, &mut group, bytes, variables)?);
         let world = Arc::new(Team::of_group(group));
-        // The variables of other processes are no memory of this one.
-        let alone = Members {
-            start: fabric.me.cast_signed(),
-            stride: 1,
-            size: 1,
-        };
-        let shared = Arc::new(Team::new(alone, 0, 0, 0));
+        let sharing = fabric.sharing().clone();
+        let rank = sharing.rank(fabric.me).unwrap_or(0);
+        let shared = Arc::new(Team::new(sharing, rank, SHARED_NUMBER, 0));
         let teams = [(TEAM_WORLD, Arc::clone(&world)), (TEAM_SHARED, shared)];
         let context = Context {
             team_handle: TEAM_WORLD,
@@ -143,7 +139,8 @@ impl Runtime {
             fabric: Arc::clone(&fabric),
         };
         let mut numbers = Numbers::default();
-        numbers[0] = 1;
+        // Those of all processes and of the ones that share memory.
+        numbers[0] = 1 | 1 << SHARED_NUMBER;
         Ok(Self {
             heap_span: fabric.heap_span(),
             fabric,
@@ -188,7 +185,7 @@ impl Runtime {
 
     /// Waits for the members of a team.
     pub(crate) fn sync(&self, team: &Team) {
-        if team.members.size > 1 {
+        if team.members.size() > 1 {
             team.run(self.node(), |group, node| group.barrier(node));
         }
     }
@@ -263,7 +260,7 @@ impl Runtime {
     /// if the members have too many teams.
     pub(crate) fn agree_on_number(&self, parent: &Team, count: usize) -> Option<usize> {
         let mut used = *lock(&self.numbers);
-        if parent.members.size > 1 {
+        if parent.members.size() > 1 {
             parent.run(self.node(), |group, node| {
                 group.allreduce(node, &mut used, BitOr)
             });
@@ -384,7 +381,7 @@ impl Runtime {
         }
         let Context { team, fabric, .. } = self.existing(context);
         let Some(pe) = team.members.pe(rank) else {
-            let last = team.members.size - 1;
+            let last = team.members.size() - 1;
             fatal!("there is no PE {pe} in the context's team: name one from 0 to {last}")
         };
         (fabric, pe)

@@ -112,7 +112,7 @@ impl Shmem {
     /// Combines the elements at equal places of all processes' data; all get the result.
     pub fn reduce<T: Element>(&self, data: &mut [T], operation: impl Combination<T>) {
         let team = self.runtime.find_team(TEAM_WORLD);
-        if let Some(team) = team.filter(|team| team.members.size > 1) {
+        if let Some(team) = team.filter(|team| team.members.size() > 1) {
             team.run(self.runtime.node(), |group, node| {
                 group.allreduce(node, data, operation)
             });

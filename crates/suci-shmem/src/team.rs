@@ -3,9 +3,12 @@
 use crate::fabric::node;
 use crate::{end, fatal};
 use std::ffi::c_int;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use suci::SharedNode;
 use suci::group::{Group, GroupError, MemberFailure};
+
+/// The number of the group of `SHMEM_TEAM_SHARED`; that of all processes is 0.
+pub(crate) const SHARED_NUMBER: usize = 1;
 
 /// Numbers of teams' groups. Those of active sets follow.
 pub(crate) const TEAM_NUMBERS: usize = 1_024;
@@ -13,48 +16,41 @@ pub(crate) const TEAM_NUMBERS: usize = 1_024;
 /// Numbers of groups that a program may choose are below this, a limit of [`Group::new`].
 const GROUP_NUMBERS: usize = 1 << 21;
 
-/// Processes of all at equal distances, in the order of their ranks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Members {
-    /// The process with rank 0.
-    pub(crate) start: isize,
-    /// The distance to the next one, possibly negative.
-    pub(crate) stride: isize,
-    /// How many they are.
-    pub(crate) size: usize,
+/// Processes in the order of their ranks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Members(Arc<[usize]>);
+
+impl FromIterator<usize> for Members {
+    fn from_iter<I: IntoIterator<Item = usize>>(pes: I) -> Self {
+        Self(pes.into_iter().collect())
+    }
 }
 
 impl Members {
+    /// How many they are.
+    pub(crate) fn size(&self) -> usize {
+        self.0.len()
+    }
+
     /// The process with a rank.
-    pub(crate) fn pe(self, rank: usize) -> Option<usize> {
-        if rank >= self.size {
-            return None;
-        }
-        let distance = self.stride.checked_mul(isize::try_from(rank).ok()?)?;
-        usize::try_from(self.start.checked_add(distance)?).ok()
+    pub(crate) fn pe(&self, rank: usize) -> Option<usize> {
+        self.0.get(rank).copied()
     }
 
     /// The rank of a process, if it is a member.
-    pub(crate) fn rank(self, pe: usize) -> Option<usize> {
-        (0..self.size).find(|rank| self.pe(*rank) == Some(pe))
+    pub(crate) fn rank(&self, pe: usize) -> Option<usize> {
+        self.0.iter().position(|member| *member == pe)
     }
 
     /// Some of the members, by their ranks; nothing if one is none. One member may have any
     /// distance to a next one.
-    pub(crate) fn select(self, start: c_int, stride: c_int, size: c_int) -> Option<Self> {
-        let size = usize::try_from(size).ok().filter(|size| *size > 0)?;
-        let first = self.pe(usize::try_from(start).ok()?)?;
-        if size > 1 && stride == 0 {
+    pub(crate) fn select(&self, start: c_int, stride: c_int, size: c_int) -> Option<Self> {
+        if size <= 0 || size > 1 && stride == 0 {
             return None;
         }
-        let (start, stride) = (isize::try_from(start).ok()?, isize::try_from(stride).ok()?);
-        let last = stride.checked_mul(isize::try_from(size).ok()? - 1)?;
-        self.pe(usize::try_from(start.checked_add(last)?).ok()?)?;
-        Some(Self {
-            start: isize::try_from(first).ok()?,
-            stride: self.stride.checked_mul(stride)?,
-            size,
-        })
+        let (start, stride) = (i64::from(start), i64::from(stride));
+        let ranks = (0..i64::from(size)).map(|place| start + stride * place);
+        ranks.map(|rank| self.pe(usize::try_from(rank).ok()?)).collect()
     }
 }
 
@@ -84,11 +80,7 @@ impl Team {
 
     /// The team of a group.
     pub(crate) fn of_group(group: Group) -> Self {
-        let members = Members {
-            start: 0,
-            stride: 1,
-            size: group.size(),
-        };
+        let members = (0..group.size()).collect();
         let rank = group.rank();
         Self {
             group: Mutex::new(Some(group)),
@@ -123,8 +115,7 @@ impl Team {
     }
 
     fn open(&self, shared: &SharedNode) -> Result<Group, GroupError> {
-        let pes = (0..self.members.size).filter_map(|rank| self.members.pe(rank));
-        let members: Vec<_> = pes.map(node).collect();
+        let members: Vec<_> = self.members.0.iter().copied().map(node).collect();
         Group::new(
             shared,
             u32::try_from(self.number).unwrap_or(u32::MAX),
@@ -165,11 +156,8 @@ impl ActiveSet {
     }
 
     pub(crate) fn members(self) -> Members {
-        Members {
-            start: self.start.cast_signed(),
-            stride: 1 << self.log,
-            size: self.size,
-        }
+        let pes = (self.start..).step_by(1 << self.log);
+        pes.take(self.size).collect()
     }
 }
 
@@ -178,15 +166,10 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    const WORLD: Members = Members {
-        start: 0,
-        stride: 1,
-        size: 12,
-    };
-
     #[test]
     fn members_are_selected_by_rank() {
-        let odd = WORLD.select(1, 2, 6).unwrap();
+        let world: Members = (0..12).collect();
+        let odd = world.select(1, 2, 6).unwrap();
         assert_eq!(
             (0..6).map(|rank| odd.pe(rank).unwrap()).collect::<Vec<_>>(),
             [1, 3, 5, 7, 9, 11]
@@ -202,7 +185,7 @@ mod tests {
             (back.rank(7), back.rank(5), back.pe(3)),
             (Some(1), None, None)
         );
-        assert_eq!(WORLD.select(11, 0, 1).unwrap().pe(0), Some(11));
+        assert_eq!(world.select(11, 0, 1).unwrap().pe(0), Some(11));
         for (start, stride, size) in [
             (0, 1, 13),
             (0, 1, 0),
@@ -215,7 +198,7 @@ mod tests {
             (0, i32::MAX, i32::MAX),
         ] {
             assert_eq!(
-                WORLD.select(start, stride, size),
+                world.select(start, stride, size),
                 None,
                 "{start} {stride} {size}"
             );

@@ -46,16 +46,16 @@ unsafe fn broadcast<T: Element>(
     also_root: bool,
 ) {
     let root = usize::try_from(root).unwrap_or(usize::MAX);
-    if root >= team.members.size {
+    if root >= team.members.size() {
         fatal!(
             "PE_root is {root}: name a PE of the {} of the team",
-            team.members.size
+            team.members.size()
         );
     }
     let is_root = team.rank == root;
     // SAFETY: the caller's promise. What others have at `dest` is replaced.
     let mut data = unsafe { read(if is_root { source } else { dest.cast_const() }, count) };
-    if team.members.size > 1 && count > 0 {
+    if team.members.size() > 1 && count > 0 {
         team.run(runtime().node(), |group, node| {
             group.broadcast(node, root, &mut data)
         });
@@ -70,7 +70,7 @@ unsafe fn broadcast<T: Element>(
 unsafe fn collect<T: Element>(team: &Team, (dest, source): Buffers<T>, count: usize) {
     // SAFETY: the caller's promise.
     let mut data = unsafe { read(source, count) };
-    if team.members.size > 1 {
+    if team.members.size() > 1 {
         data = team.run(runtime().node(), |group, node| {
             let counts = group.allgather(node, &[count as u64])?;
             let count = |count: &u64| usize::try_from(*count).unwrap_or(usize::MAX);
@@ -86,7 +86,7 @@ unsafe fn collect<T: Element>(team: &Team, (dest, source): Buffers<T>, count: us
 unsafe fn fcollect<T: Element>(team: &Team, (dest, source): Buffers<T>, count: usize) {
     // SAFETY: the caller's promise.
     let mut data = unsafe { read(source, count) };
-    if team.members.size > 1 && count > 0 {
+    if team.members.size() > 1 && count > 0 {
         data = team.run(runtime().node(), |group, node| group.allgather(node, &data));
     }
     // SAFETY: the caller's promise.
@@ -100,14 +100,14 @@ unsafe fn alltoalls<T: Element>(
     (dst, sst): (isize, isize),
     count: usize,
 ) {
-    let all = count * team.members.size;
+    let all = count * team.members.size();
     let strided = |index: usize, stride: isize| index.cast_signed().wrapping_mul(stride);
     let element = |index| {
         // SAFETY: the caller's promise.
         unsafe { source.offset(strided(index, sst)).read_unaligned() }
     };
     let mut data: Vec<T> = (0..all).map(element).collect();
-    if team.members.size > 1 && count > 0 {
+    if team.members.size() > 1 && count > 0 {
         data = team.run(runtime().node(), |group, node| {
             group.all_to_all(node, &data)
         });
@@ -127,7 +127,7 @@ unsafe fn reduce<T: Element>(
 ) {
     // SAFETY: the caller's promise.
     let mut data = unsafe { read(source, count) };
-    if team.members.size > 1 && count > 0 {
+    if team.members.size() > 1 && count > 0 {
         team.run(runtime().node(), |group, node| {
             group.allreduce(node, &mut data, operation)
         });

@@ -41,7 +41,7 @@ export!(safe ["team_my_pe"] (team: TeamHandle) -> c_int {
     runtime().find_team(team).map_or(-1, |team| number(team.rank))
 });
 export!(safe ["team_n_pes"] (team: TeamHandle) -> c_int {
-    runtime().find_team(team).map_or(-1, |team| number(team.members.size))
+    runtime().find_team(team).map_or(-1, |team| number(team.members.size()))
 });
 export!(["team_get_config"]
 (team: TeamHandle, config_mask: c_long, config: *mut Config) -> c_int {
@@ -134,18 +134,18 @@ fn translate(from: TeamHandle, pe: c_int, to: TeamHandle) -> Option<usize> {
 
 /// The members of this process's row and column in a parent of rows of `xrange`.
 fn axes(parent: &Team, xrange: c_int) -> Option<(Members, Members)> {
-    let all = parent.members;
+    let all = &parent.members;
     let row = usize::try_from(xrange)
         .ok()
         .filter(|row| *row > 0)?
-        .min(all.size);
+        .min(all.size());
     let (x, y) = (parent.rank % row, parent.rank / row);
     let select = |start: usize, stride: usize, size: usize| {
         let number = |value: usize| c_int::try_from(value).ok();
         all.select(number(start)?, number(stride)?, number(size)?)
     };
-    let of_row = select(y * row, 1, row.min(all.size - y * row))?;
-    let of_column = select(x, row, (all.size - x).div_ceil(row))?;
+    let of_row = select(y * row, 1, row.min(all.size() - y * row))?;
+    let of_column = select(x, row, (all.size() - x).div_ceil(row))?;
     Some((of_row, of_column))
 }
 

@@ -1,9 +1,13 @@
-/* Memory of other processes as memory of this one: `shared`, or else `apart`. */
+/* Memory of other processes as memory of this one: `shared`, or `apart`; or `mixed`, where one
+   process shares none. */
 #include "check.h"
 
 enum { WORDS = 1000 };
 
 static long variable;
+
+/* The process that shares no memory, where there is one. */
+enum { LONER = 2 };
 
 static int is_there(const void *place, int pe, int shared)
 {
@@ -13,18 +17,38 @@ static int is_there(const void *place, int pe, int shared)
 
 int main(int argc, char **argv)
 {
-    int shared = argc > 1 && strcmp(argv[1], "shared") == 0;
+    const char *mode = argc > 1 ? argv[1] : "";
+    int mixed = strcmp(mode, "mixed") == 0;
 
     shmem_init();
     int me = shmem_my_pe(), n = shmem_n_pes(), next = (me + 1) % n;
     long *words = (long *)shmem_calloc(WORDS, sizeof(long));
     long *sum = (long *)shmem_calloc(1, sizeof(long));
+    int sharing = 0;
     for (int pe = 0; pe < n; pe++) {
+        int shared = strcmp(mode, "shared") == 0 || (mixed && me != LONER && pe != LONER);
         check(is_there(&words[7], pe, shared));
+        /* The team has the processes whose heaps have addresses here. */
+        int member = shmem_ptr(words, pe) != NULL;
+        int rank = shmem_team_translate_pe(SHMEM_TEAM_WORLD, pe, SHMEM_TEAM_SHARED);
+        check(rank == (member ? sharing : -1));
+        check(!member || shmem_team_ptr(SHMEM_TEAM_SHARED, words, rank) == shmem_ptr(words, pe));
+        check(pe != me || rank == shmem_team_my_pe(SHMEM_TEAM_SHARED));
+        sharing += member;
         check(shmem_team_ptr(SHMEM_TEAM_WORLD, &words[7], pe) == shmem_ptr(&words[7], pe));
         check(shmem_ptr(&variable, pe) == (pe == me ? &variable : NULL));
         check(shmem_ptr(&me, pe) == NULL);
     }
+    check(sharing == shmem_team_n_pes(SHMEM_TEAM_SHARED));
+    long members = 0;
+    static long one = 1;
+    check(shmem_long_sum_reduce(SHMEM_TEAM_SHARED, &members, &one, 1) == 0 && members == sharing);
+    /* Its members make teams of some of them. */
+    shmem_team_t last;
+    check(shmem_team_split_strided(SHMEM_TEAM_SHARED, sharing - 1, 1, 1, NULL, 0, &last) == 0);
+    check((last != SHMEM_TEAM_INVALID) == (shmem_team_my_pe(SHMEM_TEAM_SHARED) == sharing - 1));
+    shmem_team_destroy(last);
+    shmem_team_sync(SHMEM_TEAM_SHARED);
     /* Stores and library calls reach the same memory. */
     long *there = (long *)shmem_ptr(words, next);
     if (there)

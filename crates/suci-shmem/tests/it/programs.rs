@@ -1,6 +1,7 @@
 //! Runs of programs.
 
 use crate::toolchain::{compile, oshrun, output, run, texts};
+use std::path::Path;
 use std::process::Command;
 
 const C: &[&str] = &["-std=c11", "-pedantic"];
@@ -57,6 +58,9 @@ fn heaps_are_memory_of_all_processes_if_they_share_it() {
         .env("SUCI_SHARED_MEMORY", "0")
         .arg("apart"));
     run(oshrun(&program, 2, &["--faults", "loss=0.01,seed=5"]).arg("apart"));
+    // One process in the middle shares none.
+    let loner = r#"[ "$SUCI_ID" != 2 ] || export SUCI_SHARED_MEMORY=0; exec "$0" mixed"#;
+    run(oshrun(Path::new("sh"), 5, &[]).args(["-c", loner]).arg(&program));
     let basics = compile("basics.c", "oshcc", "gcc", C);
     run(oshrun(&basics, 3, &[]).env("SUCI_SHARED_MEMORY", "0"));
 }
