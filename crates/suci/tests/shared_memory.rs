@@ -442,6 +442,76 @@ fn kind(failure: &RemoteFailure) -> String {
     }
 }
 
+/// From now on each system call ends the calling thread.
+fn forbid_system_calls() {
+    let [ends, clock] = [libc::SYS_exit, libc::SYS_clock_gettime];
+    let [ends, clock] = [ends, clock].map(|number| u32::try_from(number).unwrap());
+    let step = |code: u32, yes, no, value| libc::sock_filter {
+        code: u16::try_from(code).unwrap(),
+        jt: yes,
+        jf: no,
+        k: value,
+    };
+    // The number of the call is the first word. The one that ends the thread by itself is allowed,
+    // and the clock, which is one on few machines.
+    let mut steps = [
+        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, 0, clock),
+        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, ends),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+        step(
+            libc::BPF_RET | libc::BPF_K,
+            0,
+            0,
+            libc::SECCOMP_RET_KILL_THREAD,
+        ),
+    ];
+    let program = libc::sock_fprog {
+        len: 5,
+        filter: steps.as_mut_ptr(),
+    };
+    // SAFETY: the program outlives the call.
+    let done = unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+            | libc::prctl(
+                libc::PR_SET_SECCOMP,
+                libc::SECCOMP_MODE_FILTER,
+                &raw const program,
+            )
+    };
+    assert_eq!(done, 0);
+}
+
+/// Both take less than a microsecond, and so would a question to the system.
+#[test]
+fn a_put_and_its_quiet_make_no_system_call() {
+    static DONE: AtomicBool = AtomicBool::new(false);
+    let (node, target) = Target::with_initiator(true, &[]);
+    let node: &'static SharedNode = Box::leak(Box::new(node));
+    let region = target.region;
+    thread::spawn(move || {
+        let remote = node.remote();
+        let _mapped = map(&remote, &region);
+        let put = |round: u64| {
+            remote
+                .put_slice(&region, 8, &round.to_le_bytes(), None)
+                .unwrap();
+            remote.quiet().unwrap();
+        };
+        (0..100).for_each(put);
+        forbid_system_calls();
+        (0..10_000).for_each(put);
+        DONE.store(true, Ordering::Release);
+        // SAFETY: ends the thread, whose memory nobody needs; nothing waits for it.
+        unsafe { libc::syscall(libc::SYS_exit, 0) };
+    });
+    let end = Instant::now() + LONG;
+    while !DONE.load(Ordering::Acquire) {
+        assert!(Instant::now() < end, "a system call ended the thread");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
 #[test]
 fn f17_a_target_that_is_killed_is_reported_as_over_the_network() {
     let expected = after_a_kill(false, false);

@@ -1,7 +1,8 @@
 //! A process of this machine and user whose regions this one maps.
 
+use super::end_mark::EndMark;
 use super::segment::{Segment, Use};
-use super::wire::{ANSWER, RegionAnswer, RegionQuestion, address};
+use super::wire::{ANSWER, GREETING, RegionAnswer, RegionQuestion, address};
 use crate::sys::{self, local};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -22,6 +23,7 @@ pub(super) struct Link {
     pub(super) incarnation: Incarnation,
     stream: UnixStream,
     process: OwnedFd,
+    end_mark: EndMark,
     /// One question at a time.
     asking: Mutex<()>,
     ended: AtomicBool,
@@ -41,10 +43,15 @@ impl Link {
         // has its number since.
         let process = local::process_descriptor(other.process)?;
         stream.set_read_timeout(Some(PATIENCE))?;
+        let mut greeting = [0; GREETING.len()];
+        let (count, end_mark) = receive(&stream, &mut greeting)?;
+        let end_mark = end_mark.filter(|_| count == greeting.len() && greeting == GREETING);
+        let end_mark = EndMark::open(&end_mark.ok_or(io::ErrorKind::InvalidData)?)?;
         Ok(Self {
             incarnation,
             stream,
             process,
+            end_mark,
             asking: Mutex::new(()),
             ended: AtomicBool::new(false),
         })
@@ -72,12 +79,7 @@ impl Link {
     fn ask(&self, region: &RemoteRegion) -> io::Result<(RegionAnswer, Option<OwnedFd>)> {
         local::send(&self.stream, RegionQuestion::about(region).bytes(), None)?;
         let mut bytes = [0; ANSWER + 1];
-        let (count, file) = loop {
-            match local::receive(&self.stream, &mut bytes) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                received => break received?,
-            }
-        };
+        let (count, file) = receive(&self.stream, &mut bytes)?;
         let answer = bytes.get(..count).and_then(RegionAnswer::read);
         Ok((answer.ok_or(io::ErrorKind::InvalidData)?, file))
     }
@@ -87,24 +89,24 @@ impl Link {
         [self.process.as_raw_fd(), self.stream.as_raw_fd()]
     }
 
-    /// Notes that the process is gone: its memory means nothing any more.
+    /// Notes that the process is gone.
     pub(super) fn end(&self) {
         self.ended.store(true, Ordering::Release);
     }
 
-    /// Whether the end of the process was noticed.
+    /// Whether the process has ended, or closed its node: its memory means nothing any more.
     pub(super) fn has_ended(&self) -> bool {
-        self.ended.load(Ordering::Acquire)
+        self.ended.load(Ordering::Acquire) || self.end_mark.is_set()
     }
+}
 
-    /// Asks the system whether the process still runs.
-    pub(super) fn runs(&self) -> bool {
-        let mut entries = entries(self.descriptors());
-        let asked = local::poll(&mut entries, Some(Duration::ZERO));
-        if asked.is_err() || entries.iter().any(|entry| entry.revents != 0) {
-            self.end();
+/// Receives a message of the other process.
+fn receive(stream: &UnixStream, bytes: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
+    loop {
+        match local::receive(stream, bytes) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            received => return received,
         }
-        !self.has_ended()
     }
 }
 

@@ -8,6 +8,7 @@
 //! Whatever goes wrong, an operation goes over the network instead, and has the result or the error
 //! that it has there. Decision 38 has the reasons.
 
+mod end_mark;
 mod link;
 mod owner;
 mod segment;
@@ -283,6 +284,6 @@ impl SharedMemory {
 
     /// Whether the process still runs that this one is connected to.
     pub(crate) fn runs(&self, node: NodeId) -> bool {
-        self.link(node).is_some_and(|link| link.runs())
+        self.link(node).is_some_and(|link| !link.has_ended())
     }
 }

@@ -1,7 +1,7 @@
 //! The process whose regions others map.
 
 use super::segment::Segment;
-use super::wire::{QUESTION, RegionAnswer, RegionQuestion};
+use super::wire::{GREETING, QUESTION, RegionAnswer, RegionQuestion};
 use crate::sys::{self, local};
 use std::collections::BTreeMap;
 use std::io;
@@ -92,9 +92,10 @@ impl Service {
         std::iter::once(self.listener.as_raw_fd()).chain(askers)
     }
 
-    /// Accepts a process, if one waits. It stays connected as long as it and this process run, so
-    /// that each of them notices the end of the other.
-    pub(super) fn accept(&mut self) -> io::Result<()> {
+    /// Accepts a process, if one waits, and sends it the file with the mark of this process. It
+    /// stays connected as long as it and this process run, so that each of them notices the end of
+    /// the other.
+    pub(super) fn accept(&mut self, end_mark: &OwnedFd) -> io::Result<()> {
         let (asker, _) = match self.listener.accept() {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
             accepted => accepted?,
@@ -103,7 +104,10 @@ impl Service {
         let ours = local::credentials(&asker)?.user == sys::user();
         if ours && self.askers.len() < MAX_PROCESSES {
             asker.set_nonblocking(true)?;
-            self.askers.push(asker);
+            // It may be gone again.
+            if local::send(&asker, GREETING, Some(end_mark.as_fd())).is_ok() {
+                self.askers.push(asker);
+            }
         }
         Ok(())
     }

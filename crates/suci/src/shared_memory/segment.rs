@@ -17,7 +17,7 @@ const LINE: usize = 64;
 const ADDRESS: usize = 0x5000_0000_0000;
 
 /// The file cannot become shorter, which would end the processes that use it; nor longer.
-const FIXED_LENGTH: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
+pub(super) const FIXED_LENGTH: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
 
 /// The kinds of use that other processes have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +40,13 @@ pub(crate) struct Segment {
 fn sizes(length: usize) -> Option<(usize, usize)> {
     let word = length.checked_next_multiple_of(LINE)?;
     Some((word, word.checked_add(LINE)?))
+}
+
+/// Whether a file of another process has this many bytes, for ever. Fails for one that is not in
+/// memory.
+pub(super) fn has_fixed_length(file: &OwnedFd, size: usize) -> io::Result<bool> {
+    let is_fixed = local::seals(file)? & FIXED_LENGTH == FIXED_LENGTH;
+    Ok(is_fixed && local::file_length(file)? == size as u64)
 }
 
 impl Segment {
@@ -68,9 +75,7 @@ impl Segment {
         let length = usize::try_from(length).map_err(|_| invalid())?;
         let (_, size) = sizes(length).ok_or_else(invalid)?;
         // Whatever the other process does, the mapping stays usable.
-        if local::seals(file)? & FIXED_LENGTH != FIXED_LENGTH
-            || local::file_length(file)? != size as u64
-        {
+        if !has_fixed_length(file, size)? {
             return Err(invalid());
         }
         Self::map(file.as_fd(), length, wanted == Use::Change, None)

@@ -2,6 +2,7 @@
 //! uses.
 
 use super::MappedRegions;
+use super::end_mark::OwnEndMark;
 use super::link::entries;
 use super::owner::{Offers, Service};
 use crate::fork::OriginalProcess;
@@ -9,8 +10,8 @@ use crate::sys::{EventFd, local};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::{SocketAddr, UnixListener};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -31,6 +32,7 @@ pub(super) struct Thread {
 struct Call {
     event_fd: EventFd,
     stop: AtomicBool,
+    end_mark: OwnEndMark,
 }
 
 impl Thread {
@@ -46,18 +48,31 @@ impl Thread {
         let call = Arc::new(Call {
             event_fd: EventFd::new()?,
             stop: AtomicBool::new(false),
+            end_mark: OwnEndMark::new()?,
         });
         let descriptor = listener.as_raw_fd();
         let service = Service::new(listener, Arc::clone(offers));
         let (regions, own) = (Arc::clone(regions), Arc::clone(&call));
         let thread = std::thread::Builder::new().name("suci-memory".into());
-        let handle = thread.spawn(move || own.serve(service, &regions))?;
-        Ok(Self {
+        let (tell, told) = mpsc::channel();
+        let handle = thread.spawn(move || {
+            // SAFETY: the `Call` exists as long as a `Thread`, which waits for this thread.
+            let begun = unsafe { own.end_mark.begin() };
+            let has_begun = begun.is_ok();
+            // The one that started this thread waits.
+            let _ = tell.send(begun);
+            if has_begun {
+                own.serve(service, &regions);
+            }
+        })?;
+        let new = Self {
             handle: Some(handle),
             call,
             listener: descriptor,
             process,
-        })
+        };
+        told.recv().map_err(io::Error::other)??;
+        Ok(new)
     }
 
     /// Has the thread wait for the processes that this one is connected to now.
@@ -119,7 +134,7 @@ impl Call {
         // The event descriptor and the listener come before the processes that ask.
         service.answer(|index| mine.get(index + 2).is_some_and(is_ready));
         match mine.get(1) {
-            Some(listener) if is_ready(listener) => service.accept(),
+            Some(listener) if is_ready(listener) => service.accept(&self.end_mark.file),
             _ => Ok(()),
         }
     }

@@ -10,7 +10,11 @@ use suci_proto::types::{Incarnation, NodeId};
 
 /// The version of the conversation and of segments. Processes with another version do not find each
 /// other, and use the network.
-const VERSION: &[u8] = b"suci shared memory 1";
+const VERSION: &[u8] = b"suci shared memory 2";
+
+/// The first message to a process that connected. The file with the mark of its sender comes with
+/// it.
+pub(super) const GREETING: [u8; 1] = [0];
 
 /// Bytes of a question and of an answer.
 pub(super) const QUESTION: usize = 12;
