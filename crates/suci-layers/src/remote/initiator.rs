@@ -13,6 +13,7 @@ use core::fmt;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use suci_proto::Outgoing;
+use suci_proto::message::Held;
 use suci_proto::types::NodeId;
 
 /// Most operations that are open, or complete and not yet reported.
@@ -453,6 +454,21 @@ impl Initiator {
     #[must_use]
     pub fn has_output(&self) -> bool {
         !self.output.is_empty()
+    }
+
+    /// Returns the nodes that may not have all requests: none was answered since the last one.
+    pub(super) fn unanswered(&self) -> impl Iterator<Item = NodeId> {
+        let targets = self.targets.iter();
+        let some = targets.filter(|(_, target)| target.last.is_some());
+        some.map(|(node, _)| *node)
+    }
+
+    /// Returns the requests to a node that wait to be sent.
+    pub(super) fn waiting(&self, node: NodeId) -> Held {
+        Held::new(
+            self.output.count(node) as u64,
+            self.output.bytes(node) as u64,
+        )
     }
 
     /// Decides where the bytes of a message of [`REPLIES`](super::REPLIES) go, before they arrive.

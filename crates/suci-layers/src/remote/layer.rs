@@ -6,7 +6,7 @@ use super::{
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use suci_proto::message::IncomingInfo;
+use suci_proto::message::{Held, IncomingInfo};
 use suci_proto::time::Instant;
 use suci_proto::types::{MessageNumber, NodeId, Source};
 use suci_proto::{
@@ -317,6 +317,18 @@ impl Layer {
     fn initiators(&mut self) -> impl Iterator<Item = &mut Initiator> {
         let others = self.contexts.values_mut().map(|state| &mut state.initiator);
         core::iter::once(&mut self.initiator).chain(others)
+    }
+
+    /// Returns the nodes that may not have all of the program's requests.
+    pub fn unanswered(&mut self) -> BTreeSet<NodeId> {
+        let all = self.initiators();
+        all.flat_map(|initiator| initiator.unanswered()).collect()
+    }
+
+    /// Returns the program's requests to a node that wait until the engine's queue has room.
+    pub fn waiting(&mut self, node: NodeId) -> Held {
+        let all = self.initiators().map(|initiator| initiator.waiting(node));
+        all.fold(Held::default(), Held::plus)
     }
 
     /// Returns true if messages wait to be sent.

@@ -2,6 +2,9 @@
 //! use.
 
 use super::SharedNode;
+use super::reply;
+use super::shard::{Command, Shard};
+use super::thread::Worker;
 use crate::error::Error;
 use crate::message::{Message, OutgoingMessage};
 use crate::next::Next;
@@ -66,12 +69,30 @@ impl SharedNode {
         poll_fn(self.inner.hearing(&self.round_robin)).await
     }
 
+    /// As [`ask_at`](Self::ask_at), for a task.
+    async fn ask_at_async<T: Send + 'static>(
+        &self,
+        shard: &Shard,
+        question: impl FnOnce(&mut Worker) -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        let (answer, reply) = reply::pair_about(());
+        let command = Command::run(move |worker| drop(answer.give(question(worker))));
+        poll_fn(self.inner.pushing(shard, command)).await?;
+        match poll_fn(reply.waiting()).await {
+            Some(answer) => Ok(answer),
+            None => Err(poll_fn(self.inner.ending()).await),
+        }
+    }
+
     /// Waits until every accepted message is acknowledged or has failed, as [`SharedNode::flush`]
     /// does.
     ///
     /// # Errors
     /// As [`SharedNode::flush`].
     pub async fn flush_async(&self) -> Result<(), Error> {
+        for shard in self.requesting()? {
+            self.ask_at_async(shard, Worker::count_requests).await?;
+        }
         poll_fn(self.inner.flushing()).await
     }
 

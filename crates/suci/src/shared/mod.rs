@@ -205,6 +205,14 @@ impl SharedNode {
         }
     }
 
+    /// The threads that have one-sided requests which the targets may not have.
+    fn requesting(&self) -> Result<impl Iterator<Item = &Shard>, Error> {
+        // In the child of a fork a thread may hold the lock for ever that does not exist there.
+        self.inner.check_open()?;
+        let shards = self.inner.shards.iter();
+        Ok(shards.filter(|shard| !shard.places.remote().unanswered().is_empty()))
+    }
+
     /// Changes the keys of a sealed node; see [`Node::set_keys`](crate::Node::set_keys). Blocks for
     /// a cycle of each thread.
     ///
@@ -467,13 +475,17 @@ impl SharedNode {
             .map_err(|error| Error::from_send(to, error))
     }
 
-    /// Blocks until every accepted message is acknowledged or has failed, for at most `limit`.
+    /// Blocks until every accepted message and every request of a one-sided operation is
+    /// acknowledged or has failed, for at most `limit`.
     /// Messages to a peer whose last four sessions left messages untaken are neither, until the
     /// program receives those.
     ///
     /// # Errors
     /// [`Error::NotFlushed`], as [`Node::flush`](crate::Node::flush).
     pub fn flush(&self, limit: Duration) -> Result<(), Error> {
+        for shard in self.requesting()? {
+            self.ask_at(shard, Worker::count_requests)?;
+        }
         let flushed = self.inner.flushing();
         match self.inner.wait_within(limit, flushed)? {
             Some(()) => Ok(()),
@@ -484,8 +496,11 @@ impl SharedNode {
     /// As [`Peer::queue_len`](crate::Peer::queue_len).
     pub(crate) fn queue_len(&self, node: NodeId) -> Result<(u64, u64), Error> {
         self.inner.check_open()?;
-        self.inner
-            .shard_of(node)
+        let shard = self.inner.shard_of(node);
+        if shard.places.remote().unanswered().contains(&node) {
+            self.ask_at(shard, Worker::count_requests)?;
+        }
+        shard
             .gate(node)
             .filter(|gate| !gate.is_removed())
             .map(|gate| gate.queued())

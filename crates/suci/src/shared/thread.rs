@@ -189,7 +189,7 @@ impl Worker {
             self.deliver_active(false);
             self.end_calls();
             let mut offered = self.settle(EVENTS);
-            if !self.groups.is_empty() {
+            if !self.groups.is_empty() || self.driver.engine.has_late_of_group() {
                 offered |= self.progress_groups();
             }
             // Sending brought an event: a step more is due. It is in any case if something was left
@@ -236,6 +236,22 @@ impl Worker {
             count += 1;
         }
         count
+    }
+
+    /// Counts the program's one-sided requests in the gates of their targets, as messages, until
+    /// these have them.
+    pub(super) fn count_requests(&mut self) {
+        self.driver.read_clock();
+        self.driver.serve_remote();
+        let shard = self.guard.shard();
+        let targets = shard.places.remote().unanswered();
+        for node in targets {
+            let (accounts, open) = (&mut self.accounts, &mut self.open);
+            let account = open_account(accounts, open, &self.guard, node);
+            account.counts_requests = true;
+            account.count_requests(node, &shard.places);
+            account.balance(node, &self.driver.engine);
+        }
     }
 
     fn accept(&mut self, to: NodeId, class: u8, message: Outgoing, answer: Option<CallAnswer>) {
@@ -516,6 +532,7 @@ impl Worker {
             let Some(account) = accounts.get_mut(&node) else {
                 return false;
             };
+            account.count_requests(node, &guard.shard().places);
             if !account.deferred.is_empty() {
                 let now = driver.read_clock();
                 offered |= Self::offer(driver, calls, node, account, now);

@@ -12,8 +12,8 @@ use std::task::{Context, Waker};
 use std::thread;
 use std::time::Duration;
 use suci::remote::{
-    AtomicOp, Cause, Layout, OperationError, Region, Remote, RemoteErrorKind, RemoteFailure,
-    RemoteNode, RemoteRegion, Rights, Signal, SignalUpdate, Width,
+    AtomicOp, Cause, Layout, OperationError, Region, RegionId, Remote, RemoteErrorKind,
+    RemoteFailure, RemoteNode, RemoteRegion, Rights, Signal, SignalUpdate, Width,
 };
 use suci::{Error, Node, NodeId, SharedNode};
 
@@ -758,4 +758,35 @@ fn a_get_that_unwinds_lends_its_buffer_no_more() {
         thread::sleep(Duration::from_millis(300));
         assert!(buffer == before, "nobody writes to it any more");
     });
+}
+
+/// The requests wait in the layer or in the engine, and not in the queue of the program's messages.
+#[test]
+fn requests_that_a_target_does_not_have_are_queued_and_not_flushed() {
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let node = builder(0).open_threads(1).unwrap();
+    let to = NodeId(1);
+    node.add_peer(to, silent.local_addr().unwrap()).unwrap();
+    node.flush(Duration::ZERO).unwrap();
+    let region = RemoteRegion {
+        node: to,
+        region: RegionId(0),
+        key: 5,
+    };
+    for count in 1..4 {
+        node.remote().put(&region, 0, vec![7; 100]).unwrap();
+        assert_eq!(node.peer(to).queue_len().unwrap().0, count);
+        let flushed = node.flush(Duration::from_millis(10));
+        let Err(Error::NotFlushed { peers }) = flushed else {
+            panic!("{flushed:?}");
+        };
+        assert_eq!(peers, [(to, count)]);
+    }
+    let (a, b) = shared_pair();
+    let region = b.allocate_region(8, ALL()).unwrap();
+    a.remote().put(&region.handle(), 0, vec![7; 8]).unwrap();
+    a.flush(LONG).unwrap();
+    assert_eq!(a.peer(b.id()).queue_len().unwrap(), (0, 0));
+    a.remote().put(&region.handle(), 0, vec![7; 8]).unwrap();
+    block_on(a.flush_async()).unwrap();
 }

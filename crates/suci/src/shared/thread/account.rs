@@ -1,5 +1,6 @@
 //! The messages of a peer's gate that the I/O thread still has to credit.
 
+use crate::placement::Places;
 use crate::shared::events::Events;
 use crate::shared::gate::Gate;
 use std::collections::VecDeque;
@@ -7,7 +8,9 @@ use std::sync::Arc;
 use suci_proto::message::{ByClass, Held};
 use suci_proto::time::Instant;
 use suci_proto::types::{ChannelId, NodeId};
-use suci_proto::{CANCELLED, CLASSES, CallId, EXPIRED, Engine, Event, Outgoing, UNNUMBERED};
+use suci_proto::{
+    CANCELLED, CLASSES, CallId, EXPIRED, Engine, Event, Outgoing, Priority, UNNUMBERED,
+};
 
 /// A message that the engine did not take yet.
 pub(super) struct DeferredMessage {
@@ -77,6 +80,10 @@ pub(super) struct Account {
     pub(super) kept: ByClass,
     /// Refused messages.
     pub(super) refused_held: Held,
+    /// The program asked whether the peer has all one-sided requests: they count until it has.
+    pub(super) counts_requests: bool,
+    /// Those that the engine did not take yet.
+    requests: Held,
     /// Refused messages without an event: there were too many, and the program did not ask to be
     /// told.
     dropped: u64,
@@ -104,6 +111,8 @@ impl Account {
             refused: VecDeque::new(),
             kept: ByClass::default(),
             refused_held: Held::default(),
+            counts_requests: false,
+            requests: Held::default(),
             dropped: 0,
             over: Held::default(),
             refused_told: Held::default(),
@@ -223,6 +232,15 @@ impl Account {
             .tell_room(|class| events.push(after, 0, Event::Writable { node, class }));
     }
 
+    /// Counts the one-sided requests that wait in the layer, if they count.
+    pub(super) fn count_requests(&mut self, node: NodeId, places: &Places) {
+        if self.counts_requests {
+            let mut layer = places.remote();
+            self.requests = layer.waiting(node);
+            self.counts_requests = self.requests != Held::default();
+        }
+    }
+
     /// Tells the gate of failures without a handed-over event, then credits it with messages that
     /// are acknowledged or ended. This comes before the program can hear of them, so that it finds
     /// the room.
@@ -237,6 +255,8 @@ impl Account {
         for class in 0..CLASSES as u8 {
             held.change(class, |queued| queued.plus(self.kept.get(class)));
         }
+        let class = Priority::DEFAULT.class();
+        held.change(class, |queued| queued.plus(self.requests));
         // An empty gate needs no mark, and has none once the account is closed.
         let died = held != ByClass::default() && engine.has_died(node);
         // Calls that wait for room look again.
