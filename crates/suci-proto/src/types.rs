@@ -130,6 +130,12 @@ impl ChannelId {
         Self(GROUPS | (number & 0x00ff_ffff))
     }
 
+    /// Returns the number of a channel of a group.
+    #[must_use]
+    pub const fn of_group_number(self) -> u32 {
+        self.0 & 0x00ff_ffff
+    }
+
     /// Returns true if it belongs to a group.
     #[must_use]
     pub const fn is_of_group(self) -> bool {

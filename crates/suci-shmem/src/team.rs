@@ -50,7 +50,9 @@ impl Members {
         }
         let (start, stride) = (i64::from(start), i64::from(stride));
         let ranks = (0..i64::from(size)).map(|place| start + stride * place);
-        ranks.map(|rank| self.pe(usize::try_from(rank).ok()?)).collect()
+        ranks
+            .map(|rank| self.pe(usize::try_from(rank).ok()?))
+            .collect()
     }
 }
 

@@ -335,7 +335,7 @@ impl Driver {
             }
         }
         self.renew_keys();
-        if !self.groups.is_empty() {
+        if !self.groups.is_empty() || self.engine.has_late_of_group() {
             self.progress_groups();
         }
         Ok(())

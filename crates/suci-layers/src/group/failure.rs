@@ -31,6 +31,11 @@ pub enum Failure<E> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MemberFailure {
+    /// This member itself: its session with that member is over there.
+    #[error(
+        "its session with node {0} is over, which has another process or session of it in the group; make a new group, of another number"
+    )]
+    Outdated(NodeId),
     /// It does not answer, or its process died.
     #[error("it is lost ({0:?}); shrink the group to go on without it")]
     Lost(LostCause),

@@ -49,19 +49,37 @@ pub trait Carrier<H: Host> {
 pub enum Purpose {
     /// Data of collective operations.
     Data,
-    /// Reports of failures, and of the operations in which members wait.
+    /// Reports of failures.
     Failures,
     /// Messages of agreements.
     Agreements,
+    /// Reports of the operations in which members wait. They are answered, also once the group is
+    /// over, if the session is not one of a member's.
+    Questions,
 }
 
 impl Purpose {
-    pub(super) const ALL: [Self; 3] = [Self::Data, Self::Failures, Self::Agreements];
+    /// In the order in which they end.
+    pub(super) const ALL: [Self; 4] = [
+        Self::Data,
+        Self::Failures,
+        Self::Questions,
+        Self::Agreements,
+    ];
 
     /// Returns the channel of a group for this purpose.
     #[must_use]
     pub const fn channel(self, group: u32) -> ChannelId {
         ChannelId::of_group(group * 4 + self as u32)
+    }
+
+    /// Returns the group of a channel for questions.
+    pub(super) const fn group_of_questions(channel: ChannelId) -> Option<u32> {
+        let number = channel.of_group_number();
+        match number % 4 == Self::Questions as u32 {
+            true => Some(number / 4),
+            false => None,
+        }
     }
 }
 
@@ -158,6 +176,9 @@ pub(super) struct Changing<H: Host> {
     pub(super) said: BTreeMap<usize, (u64, Arguments)>,
     /// The earliest failure that others reported: in the operation of this number, of a member.
     pub(super) reported: Option<(u64, NodeId, MemberFailure)>,
+    /// Members whose sessions are over, and which ask in later ones what keeps them waiting. They
+    /// are to hear that.
+    pub(super) outdated: BTreeSet<usize>,
     /// The member that failed, in which operation, and why.
     pub(super) failed: Option<(NodeId, Kind, MemberFailure)>,
     /// Members that are to hear of the failure.
@@ -175,7 +196,7 @@ pub(super) struct Changing<H: Host> {
     /// Members that all agreed to count as failed.
     gone: BTreeSet<usize>,
     /// This member takes part in nothing more.
-    out: Option<Out>,
+    pub(super) out: Option<Out>,
     /// Silence counts as death.
     parts_go_on: bool,
     /// The group of the members that are left.
@@ -192,6 +213,7 @@ impl<H: Host> Default for Changing<H> {
             last: None,
             said: BTreeMap::new(),
             reported: None,
+            outdated: BTreeSet::new(),
             failed: None,
             untold: BTreeSet::new(),
             owed: VecDeque::new(),
@@ -213,9 +235,11 @@ impl<H: Host> Changing<H> {
     }
 
     /// The number of channels on which nothing is taken any more: those of collective operations
-    /// after a failure, all after the group shrank and, if it is `heard`, all have its result.
+    /// after a failure, all after the group shrank and, if it is `heard`, all have its result; or
+    /// if this member is out.
     pub(super) fn ended(&self, heard: bool) -> usize {
-        match (self.successor.is_some(), self.failed.is_some()) {
+        let is_over = self.successor.is_some() || self.out.is_some();
+        match (is_over, self.failed.is_some()) {
             (true, _) if heard => Purpose::ALL.len(),
             (true, _) | (false, true) => Purpose::ALL.len() - 1,
             (false, false) => 0,
@@ -422,10 +446,8 @@ impl<H: Host> GroupState<H> {
             return false;
         };
         current.is_watching = true;
-        if current.arguments().is_some() {
-            let own = self.place.rank;
-            current.unasked = (0..self.place.size).filter(|rank| *rank != own).collect();
-        }
+        let own = self.place.rank;
+        current.unasked = (0..self.place.size).filter(|rank| *rank != own).collect();
         true
     }
 

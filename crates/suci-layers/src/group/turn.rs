@@ -2,19 +2,24 @@
 
 use super::failure::{Failure, MemberFailure};
 use super::places::GroupPlaces;
-use super::state::{Carrier, Changing, GroupState, GroupWork, Host, Purpose, Underway};
+use super::state::{Carrier, Changing, GroupState, GroupWork, Host, Out, Purpose, Underway};
 use crate::agreement::{Absence, Agreement};
 use crate::collective::{Arguments, Kind, LONGEST_MESSAGE, Unexpected};
 use bytes::Bytes;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
 use std::sync::Arc;
-use suci_proto::types::{self, ChannelId, NodeId};
+use suci_proto::types::{self, ChannelId, NodeId, SessionNumber};
 use suci_proto::{EndReason, Link, LostCause, Outgoing};
 
-/// Ends the report of a member that gave up. The number of an operation in this place says that the
-/// member waits in it.
+/// Ends the report of a member that gave up.
 const GAVE_UP: u8 = 0;
+
+/// The tag of the report to a member that its session is over: no node and no agreement has it.
+const OUTDATED: u64 = u64::MAX;
+
+/// Stands for the operation in the question of a member that waits in an agreement.
+const AGREES: u8 = 0xff;
 
 /// The result of a turn.
 #[derive(Debug)]
@@ -35,6 +40,8 @@ pub(super) struct Progress<H: Host> {
 #[derive(Debug)]
 pub struct ServedGroups<H: Host> {
     served: Vec<ServedGroup<H>>,
+    /// Groups whose questions nobody takes any more, by number.
+    over: BTreeMap<u32, OverGroup>,
     /// The same groups, which the engine asks for the memory of their messages.
     places: Arc<GroupPlaces<H>>,
 }
@@ -43,6 +50,15 @@ impl<H: Host> Default for ServedGroups<H> {
     fn default() -> Self {
         Self::new(Arc::default())
     }
+}
+
+/// A group that is over. Its members may not know, and ask.
+#[derive(Debug)]
+struct OverGroup {
+    members: Vec<NodeId>,
+    sessions: Vec<SessionNumber>,
+    /// Members that are to hear that their sessions are over.
+    outdated: BTreeSet<NodeId>,
 }
 
 #[derive(Debug)]
@@ -56,14 +72,18 @@ impl<H: Host> ServedGroups<H> {
     /// Returns an empty list. Memory for the groups' messages is named by `places`.
     #[must_use]
     pub const fn new(places: Arc<GroupPlaces<H>>) -> Self {
-        let served = Vec::new();
-        Self { served, places }
+        Self {
+            served: Vec::new(),
+            over: BTreeMap::new(),
+            places,
+        }
     }
 
-    /// Returns true if the driver serves none.
+    /// Returns true if the driver serves none, and need not answer for one that is over.
     #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.served.is_empty()
+    pub fn is_empty(&self) -> bool {
+        let mut over = self.over.values();
+        self.served.is_empty() && over.all(|over| over.outdated.is_empty())
     }
 
     /// An operation of the group begins or goes on.
@@ -81,8 +101,9 @@ impl<H: Host> ServedGroups<H> {
     /// Carries all operations on. Returns whether something is to be sent, and the groups at which
     /// other drivers have something to do.
     pub fn progress(&mut self, carrier: &mut impl Carrier<H>) -> (bool, Vec<Arc<GroupState<H>>>) {
-        let (mut sent, mut advanced) = (false, Vec::new());
+        let (mut sent, mut advanced) = (self.answer_late(carrier), Vec::new());
         let mut failed = Vec::new();
+        let over = &mut self.over;
         self.served.retain_mut(|served| {
             let progress = served.group.progress(carrier);
             failed.extend(progress.failed);
@@ -93,6 +114,9 @@ impl<H: Host> ServedGroups<H> {
             let ended = Purpose::ALL.get(served.ended..progress.ended);
             for purpose in ended.unwrap_or_default() {
                 carrier.engine().end_group(served.group.channel(*purpose));
+                if *purpose == Purpose::Questions {
+                    over.insert(served.group.number, OverGroup::of(&served.group));
+                }
             }
             served.ended = progress.ended;
             if progress.is_over {
@@ -107,6 +131,50 @@ impl<H: Host> ServedGroups<H> {
             advanced.extend(failed.into_iter().chain(others));
         }
         (sent, advanced)
+    }
+}
+
+impl<H: Host> ServedGroups<H> {
+    /// Answers those that ask in a group which is over here, in later sessions than the group's:
+    /// they may have missed its end. Returns whether something is to be sent.
+    fn answer_late(&mut self, carrier: &mut impl Carrier<H>) -> bool {
+        while let Some((node, session, channel)) = carrier.engine().poll_late_of_group() {
+            let group = Purpose::group_of_questions(channel);
+            if let Some(over) = group.and_then(|number| self.over.get_mut(&number)) {
+                over.on_question(node, session);
+            }
+        }
+        let mut sent = false;
+        for (number, over) in &mut self.over {
+            over.outdated.retain(|node| {
+                let mut reports = outdated(*number).into_iter();
+                // A queue may be full.
+                reports.any(|report| {
+                    let offered = carrier.offer(*node, report);
+                    sent |= matches!(offered, Ok(true));
+                    matches!(offered, Ok(false))
+                })
+            });
+        }
+        sent
+    }
+}
+
+impl OverGroup {
+    fn of<H: Host>(group: &GroupState<H>) -> Self {
+        Self {
+            members: group.members.clone(),
+            sessions: group.sessions.clone(),
+            outdated: BTreeSet::new(),
+        }
+    }
+
+    fn on_question(&mut self, node: NodeId, session: SessionNumber) {
+        let rank = self.members.iter().position(|member| *member == node);
+        let ours = rank.and_then(|rank| self.sessions.get(rank));
+        if ours.is_some_and(|ours| session > *ours) {
+            self.outdated.insert(node);
+        }
     }
 }
 
@@ -173,7 +241,8 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
         self.send_owed();
         self.watch();
         self.tell_failure();
-        let mut untold = self.state.untold.iter();
+        self.tell_outdated();
+        let mut untold = self.state.untold.union(&self.state.outdated);
         let mut owed = self.state.owed.iter();
         let heard = !self.state.unheard.iter().any(|rank| self.serves(*rank));
         let is_over = !self.state.is_running()
@@ -198,6 +267,7 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
     fn advance(&mut self, current: &mut Underway<H::Error>) -> Result<bool, Failed<H::Error>> {
         if self.carrier.engine().has_group_message() {
             self.take_reports();
+            self.take_questions();
         }
         self.check_reports(current)?;
         if let GroupWork::Agreement(work) = &mut current.work {
@@ -394,6 +464,11 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
                 break;
             };
             let is_ours = Some(&of) == session;
+            if is_ours && message.tag == OUTDATED {
+                self.state.out = Some(Out::Excluded);
+                work.leave();
+                return true;
+            }
             // The rest of earlier agreements.
             if is_ours && message.tag < current.number {
                 if Agreement::has_result(&message.payload, size) == Some(false) {
@@ -487,7 +562,7 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
         )
     }
 
-    /// Takes what other members tell: that one failed, or in which operation they wait.
+    /// Takes what other members tell: that one failed, also this one.
     fn take_reports(&mut self) {
         let channel = self.group.channel(Purpose::Failures);
         for rank in 0..self.group.place.size {
@@ -508,24 +583,58 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
                         self.state
                             .report(begun, about, MemberFailure::Reported(node));
                     }
-                    (&[GAVE_UP], _) => self.state.report(begun, node, MemberFailure::GaveUp),
-                    ([kind], _) => {
-                        let kind = Kind::from_number(*kind);
-                        let said =
-                            kind.and_then(|kind| Arguments::from_bytes(kind, &message.user_header));
-                        let said = said.map(|said| (rank, (begun, said)));
-                        self.state.said.extend(said);
+                    ([], Err(_)) if message.tag == OUTDATED => {
+                        let own = self.group.own;
+                        self.state.report(0, own, MemberFailure::Outdated(node));
+                        self.state.out = Some(Out::Excluded);
                     }
+                    (&[GAVE_UP], _) => self.state.report(begun, node, MemberFailure::GaveUp),
                     _ => {}
                 }
             }
         }
     }
 
+    /// Takes what members say about the operations in which they wait.
+    fn take_questions(&mut self) {
+        let channel = self.group.channel(Purpose::Questions);
+        for rank in 0..self.group.place.size {
+            let Some(node) = self.group.member(rank).filter(|_| self.serves(rank)) else {
+                continue;
+            };
+            while let Some((session, message)) = self.carrier.engine().recv_of_group(node, channel)
+            {
+                let ours = self.group.sessions.get(rank).copied().unwrap_or_default();
+                let (Some((number, &[kind])), true) = (
+                    message.payload.as_ref().split_first_chunk(),
+                    session >= ours,
+                ) else {
+                    continue;
+                };
+                let number = u64::from_le_bytes(*number);
+                if session > ours {
+                    // It waits for members that take nothing from it any more.
+                    let restarted = MemberFailure::Ended(EndReason::Restarted);
+                    let failure = self.check_member(rank).err().unwrap_or(restarted);
+                    self.state.report(self.state.begun, node, failure);
+                    self.state.outdated.insert(rank);
+                    continue;
+                }
+                let kind = Kind::from_number(kind);
+                let said = kind.and_then(|kind| Arguments::from_bytes(kind, &message.user_header));
+                let said = said.map(|said| (rank, (number, said)));
+                self.state.said.extend(said);
+            }
+        }
+    }
+
     /// Fails if another member reported a failure, or waits in another operation. A failure in a
     /// later operation than this one does not count: the member still did its part of this one.
-    fn check_reports(&self, current: &Underway<H::Error>) -> Result<(), Failed<H::Error>> {
+    fn check_reports(&self, current: &mut Underway<H::Error>) -> Result<(), Failed<H::Error>> {
         let Some(ours) = current.arguments() else {
+            if let (GroupWork::Agreement(work), Some(_)) = (&mut current.work, self.state.out) {
+                work.leave();
+            }
             return Ok(());
         };
         if let Some((begun, about, failure)) = self.state.reported
@@ -560,11 +669,10 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
         };
         let watched = std::mem::take(&mut current.watched);
         let unasked = std::mem::take(&mut current.unasked);
-        let question = current.arguments().map(|ours| {
-            let mut payload = current.number.to_le_bytes().to_vec();
-            payload.push(ours.kind as u8);
-            (current.header.clone(), Bytes::from(payload))
-        });
+        let kind = current.arguments().map_or(AGREES, |ours| ours.kind as u8);
+        let mut payload = current.number.to_le_bytes().to_vec();
+        payload.push(kind);
+        let (header, payload) = (current.header.clone(), Bytes::from(payload));
         let is_over = current.is_over;
         let now = self.carrier.now();
         let mut still = BTreeSet::new();
@@ -583,12 +691,9 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
         for rank in unasked {
             if !self.serves(rank) {
                 left.insert(rank);
-            } else if let Some((header, payload)) = question.clone()
-                && !is_over
-                && !self.is_gone(rank)
-            {
-                let channel = self.group.channel(Purpose::Failures);
-                let message = outgoing(channel, 0, header, payload);
+            } else if !is_over && !self.is_gone(rank) {
+                let channel = self.group.channel(Purpose::Questions);
+                let message = outgoing(channel, 0, header.clone(), payload.clone());
                 left.extend(matches!(self.offer(rank, message), Ok(false)).then_some(rank));
             }
         }
@@ -634,6 +739,29 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
             }
         }
     }
+}
+
+impl<H: Host, C: Carrier<H>> Turn<'_, H, C> {
+    /// Tells members whose sessions are over that this one takes nothing from them any more.
+    fn tell_outdated(&mut self) {
+        for rank in std::mem::take(&mut self.state.outdated) {
+            let mut reports = outdated(self.group.number).into_iter();
+            // A queue may be full.
+            if !self.serves(rank) || reports.any(|one| matches!(self.offer(rank, one), Ok(false))) {
+                self.state.outdated.insert(rank);
+            }
+        }
+    }
+}
+
+/// Returns the reports to a member of a group that its session is over: one of them is where it
+/// waits, be that in a collective operation or in an agreement.
+fn outdated(group: u32) -> [Outgoing; 2] {
+    let report = |purpose: Purpose| {
+        let payload = Bytes::from_static(&[0; 8]);
+        outgoing(purpose.channel(group), OUTDATED, Bytes::new(), payload)
+    };
+    [report(Purpose::Failures), report(Purpose::Agreements)]
 }
 
 /// The members whose messages the operation can take now.

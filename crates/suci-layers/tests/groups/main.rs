@@ -256,3 +256,74 @@ fn the_decision_of_a_leader_that_died_reaches_all() {
         assert!(results.iter().all(|one| *one == results[0]), "{results:?}");
     }
 }
+
+#[track_caller]
+fn assert_outdated(ended: Option<Ended>, own: u32) {
+    let Some(Err(Failure::Member { node, failure, .. })) = &ended else {
+        panic!("it is over: {ended:?}");
+    };
+    let expected = matches!(failure, MemberFailure::Outdated(_));
+    assert!(node.0 == own && expected, "{ended:?}");
+}
+
+/// The others are told, by the end of the session, and take nothing more from the member. It must
+/// not wait for them: they do not wait for it.
+#[test]
+fn a_member_whose_session_is_over_at_the_others_hears_so() {
+    for (agrees, shrinks) in [(false, false), (false, true), (true, false), (true, true)] {
+        let mut network = Network::new(3);
+        network.begin_barrier(0).unwrap();
+        network.begin_barrier(1).unwrap();
+        network.kill(2);
+        network.run(SHORT);
+        network.restart(2);
+        network.run(LONG);
+        for rank in [0, 1] {
+            let result = network.result(rank);
+            assert!(
+                matches!(result, Some(Err(Failure::Member { .. }))),
+                "{result:?}"
+            );
+        }
+        if shrinks {
+            assert_eq!(network.shrink(&[0, 1]).len(), 2);
+        }
+        match agrees {
+            false => network.begin_barrier(2).unwrap(),
+            true => network.begin_agree(2, !0).unwrap(),
+        }
+        network.run(LONG);
+        match agrees {
+            false => assert_outdated(network.result(2), 2),
+            true => assert!(matches!(network.result(2), Some(Err(Failure::Excluded)))),
+        }
+        assert!(matches!(network.begin_agree(2, 0), Err(Failure::Excluded)));
+        // Without a shrink, messages of its agreement wait for the others'.
+        let ranks = if agrees && !shrinks { 2..3 } else { 0..3 };
+        for rank in ranks {
+            assert!(network.is_at_rest(rank), "{rank} {agrees} {shrinks}");
+        }
+    }
+}
+
+/// The others call their operation after it asked what it waits for.
+#[test]
+fn a_member_whose_session_is_over_fails_the_next_operation_of_the_others() {
+    let mut network = Network::new(3);
+    network.kill(0);
+    network.run(SHORT);
+    network.restart(0);
+    network.begin_barrier(0).unwrap();
+    network.run(LONG);
+    assert!(network.result(0).is_none(), "the others compute");
+    network.begin_barrier(1).unwrap();
+    network.begin_barrier(2).unwrap();
+    network.run(LONG);
+    for rank in [1, 2] {
+        let Some(Err(Failure::Member { node, .. })) = network.result(rank) else {
+            panic!("{rank} waits");
+        };
+        assert_eq!(node.0, 0);
+    }
+    assert_outdated(network.result(0), 0);
+}

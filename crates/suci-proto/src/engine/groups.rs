@@ -72,6 +72,19 @@ impl Engine {
         }
     }
 
+    /// Returns true if [`poll_late_of_group`](Self::poll_late_of_group) returns something.
+    #[must_use]
+    pub fn has_late_of_group(&self) -> bool {
+        !self.shared.late_of_groups.is_empty()
+    }
+
+    /// Returns a peer of which a message on a channel was dropped because of
+    /// [`end_group`](Self::end_group), the last session in which one was, and the channel.
+    pub fn poll_late_of_group(&mut self) -> Option<(NodeId, SessionNumber, ChannelId)> {
+        let ((node, channel), session) = self.shared.late_of_groups.pop_first()?;
+        Some((node, session, channel))
+    }
+
     /// Returns true after [`end_group`](Self::end_group).
     #[must_use]
     pub fn is_group_over(&self, channel: ChannelId) -> bool {
@@ -86,7 +99,11 @@ impl Engine {
         };
         let ended = core::mem::take(&mut self.shared.ended_groups);
         for channel in &ended {
-            while peer.next_of_group(*channel, &mut self.shared).is_some() {
+            while let Some((session, _)) = peer.next_of_group(*channel, &mut self.shared) {
+                if !peer.book.is_empty() {
+                    let late = (peer.node, *channel);
+                    self.shared.late_of_groups.insert(late, session);
+                }
                 // The peer must be told its new credit.
                 self.dirty.add(key);
             }

@@ -15,12 +15,12 @@ use crate::message::{Message, Pool};
 use crate::recovery::SentFrame;
 use crate::time::Instant;
 use crate::transmit::{Destination, Train};
-use crate::types::{ChannelId, Ecn, Incarnation, NodeId, Source};
+use crate::types::{ChannelId, Ecn, Incarnation, NodeId, SessionNumber, Source};
 use crate::wire::{CLOSE_FINISHED, CLOSE_LEAVING};
 use rand_chacha::ChaCha8Rng;
 use rand_core::Rng;
 use slab::Slab;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -81,6 +81,10 @@ pub(crate) struct Shared {
     pub(crate) lost: BTreeSet<NodeId>,
     /// Channels of groups that ended: messages that come there are dropped.
     pub(crate) ended_groups: BTreeSet<ChannelId>,
+    /// Peers in the book whose messages on these channels were dropped, in which sessions, until
+    /// somebody [asks](super::Engine::poll_late_of_group). Bounded by the book and the groups that
+    /// ended.
+    pub(crate) late_of_groups: BTreeMap<(NodeId, ChannelId), SessionNumber>,
     pub(crate) calls: Calls,
     /// News for the layer of one-sided operations that come before messages of present sessions.
     pub(crate) remote_inputs: VecDeque<RemoteInput>,
@@ -135,6 +139,7 @@ impl Shared {
             resuspended: BTreeSet::new(),
             lost: BTreeSet::new(),
             ended_groups: BTreeSet::new(),
+            late_of_groups: BTreeMap::new(),
             calls: Calls::default(),
             remote_inputs: VecDeque::new(),
             membership_left: VecDeque::new(),

@@ -60,7 +60,9 @@ fn heaps_are_memory_of_all_processes_if_they_share_it() {
     run(oshrun(&program, 2, &["--faults", "loss=0.01,seed=5"]).arg("apart"));
     // One process in the middle shares none.
     let loner = r#"[ "$SUCI_ID" != 2 ] || export SUCI_SHARED_MEMORY=0; exec "$0" mixed"#;
-    run(oshrun(Path::new("sh"), 5, &[]).args(["-c", loner]).arg(&program));
+    run(oshrun(Path::new("sh"), 5, &[])
+        .args(["-c", loner])
+        .arg(&program));
     let basics = compile("basics.c", "oshcc", "gcc", C);
     run(oshrun(&basics, 3, &[]).env("SUCI_SHARED_MEMORY", "0"));
 }

@@ -252,6 +252,8 @@ impl GroupOracle {
             MemberFailure::Lost(_) | MemberFailure::Ended(_) | MemberFailure::Suspended => {
                 !self.only_deaths || self.left.contains(&named) || !self.goes_on(of.node())
             }
+            // It speaks of its session with another member, which need not have failed.
+            MemberFailure::Outdated(_) => !self.only_deaths && named == of.node(),
             // Its own program may not have taken its result yet.
             MemberFailure::GaveUp => {
                 self.gave_up.insert(named);
