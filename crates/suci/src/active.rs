@@ -22,7 +22,7 @@ pub const MAX_WAITING: usize = 1_024;
 pub const MAX_WAITING_BYTES: usize = 16 << 20;
 
 /// Why an active message was not sent, or not handled.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ActiveError {
     /// A call of the node failed.

@@ -14,7 +14,7 @@ use crate::metrics::Responder;
 use crate::names::Names;
 use crate::node::Node;
 use crate::placement::Places;
-use crate::reach::{check_exposure, in_book, reachable};
+use crate::reach::{check_exposure, check_listen, in_book, reachable};
 use crate::security::{KeyChanges, KeyFile, Keyring, SharedKeys};
 use crate::shared::{SharedNode, owner};
 use crate::shared_memory::SharedMemory;
@@ -696,8 +696,9 @@ impl NodeBuilder {
     ) -> Result<Udp, Error> {
         let mut first = None;
         for &address in addresses {
-            let allowed = check_exposure(beyond_loopback, address).map_err(&blame);
-            let bound = allowed.and_then(|()| {
+            let allowed =
+                check_listen(address).and_then(|()| check_exposure(beyond_loopback, address));
+            let bound = allowed.map_err(&blame).and_then(|()| {
                 Udp::bind(address, options).map_err(|source| bind_error(address, source))
             });
             match bound {

@@ -13,8 +13,30 @@ use suci_proto::{
 use crate::OutgoingMessage;
 use crate::security::KeyError;
 
-/// Why a call failed. Each text names the thing, its value and the remedy.
-#[derive(Debug, thiserror::Error)]
+/// Lets `{:?}` show the text of errors. A `main` that returns an error prints it so, and `unwrap`.
+macro_rules! debug_is_text {
+    ($($error:ty),+) => {$(
+        impl std::fmt::Debug for $error {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                std::fmt::Display::fmt(self, f)
+            }
+        }
+    )+};
+}
+
+debug_is_text!(
+    BookError,
+    KeyError,
+    crate::active::ActiveError,
+    crate::group::GroupError,
+    crate::remote::RegionError,
+    crate::remote::RemoteFailure,
+    crate::sockets::SocketError
+);
+
+/// Why a call failed. Each text names the thing, its value and the remedy. `{:?}` shows the text,
+/// too, and the message if the error gives one back.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// No such node in the address book, nor has it opened a session.
@@ -215,7 +237,7 @@ pub enum Error {
         address: SocketAddr,
     },
     /// The socket could not be opened.
-    #[error("cannot listen at {address}: {source}; {}", remedy_at(*.address, .source))]
+    #[error("cannot listen at {address}: {source}{}", AfterSemicolon(remedy_at(*.address, .source)))]
     Bind {
         /// The address.
         address: SocketAddr,
@@ -385,11 +407,15 @@ pub enum Error {
 pub(crate) const NO_ZONE: &str = "a link-local address needs its zone, an interface of this machine by name or number (`ip link` \
                                   lists them), as in [fe80::1%eth0]:7000";
 
-/// The remedy for an address that the system refuses to listen at.
-fn remedy_at(address: SocketAddr, error: &io::Error) -> &'static str {
+/// The remedy for an address that the system refuses to listen at. Errors of the library itself
+/// name theirs.
+fn remedy_at(address: SocketAddr, error: &io::Error) -> Option<&'static str> {
+    error.raw_os_error()?;
     match address {
-        SocketAddr::V6(at) if at.ip().is_unicast_link_local() && at.scope_id() == 0 => NO_ZONE,
-        _ => remedy(error).unwrap_or("use an address of this machine"),
+        SocketAddr::V6(at) if at.ip().is_unicast_link_local() && at.scope_id() == 0 => {
+            Some(NO_ZONE)
+        }
+        _ => remedy(error).or(Some("use an address of this machine")),
     }
 }
 
@@ -403,6 +429,19 @@ fn remedy(error: &io::Error) -> Option<&'static str> {
         // In this library only the start of a thread fails so.
         libc::EAGAIN => Some("raise the limit of threads (ulimit -u)"),
         _ => None,
+    }
+}
+
+impl std::fmt::Debug for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{self}")?;
+        match self {
+            Self::WouldBlock { message, .. }
+            | Self::Unread { message, .. }
+            | Self::Suspended { message, .. }
+            | Self::Closing { message, .. } => write!(f, "; the message: {message:?}"),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -467,7 +506,7 @@ impl std::fmt::Display for Channels<'_> {
 }
 
 /// Why an address book was refused.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum BookError {
     /// The file cannot be read.
@@ -608,6 +647,13 @@ mod tests {
         let address = SocketAddr::from(([127, 0, 0, 1], 53));
         for (error, end) in [
             (
+                Error::Bind {
+                    address,
+                    source: io::Error::other("no frames here: use UDP"),
+                },
+                "cannot listen at 127.0.0.1:53: no frames here: use UDP",
+            ),
+            (
                 Error::io("waiting")(system(libc::EMFILE)),
                 "; raise the limit of open files (ulimit -n)",
             ),
@@ -647,6 +693,17 @@ mod tests {
             let said = error.to_string();
             assert!(said.ends_with(end), "{said}");
         }
+    }
+
+    /// A `main` that returns an error prints its `Debug` form.
+    #[test]
+    fn the_debug_form_of_an_error_names_the_remedy() {
+        let error = Error::NoRoom { bytes: 2_304 };
+        assert_eq!(format!("{error:?}"), error.to_string());
+        let unreadable = crate::AddressBook::read("/nonexistent").unwrap_err();
+        assert_eq!(format!("{unreadable:?}"), unreadable.to_string());
+        let in_group = crate::group::GroupError::Node(error);
+        assert_eq!(format!("{in_group:?}"), in_group.to_string());
     }
 
     /// The error gives the message back, and `unwrap` prints it.

@@ -46,7 +46,7 @@
 //! | `recv`, `try_recv`, `recv_timeout`, `recv_many`, `recv_into`, `poll` | messages; `recv_many` takes all that are there, `recv_into` puts one into the program's memory |
 //! | `next`, `next_timeout`, `try_next` (`next_async`) | the next message or event, in exact order |
 //! | `recv_from`, `recv_from_timeout`, `try_recv_from` | messages of one peer, on one channel, or both; others wait in order |
-//! | `events`, `next_event` | `Up`, `Lost`, `Quiet`, `Ended` with outcomes, `Delivered`, `NotDelivered`, `Incoming`, `Refused`, `Suspended`, `Resumed`, `Writable`, `ChannelFinished`, `MemberJoined`, `MemberLeft`, `MemberFailed` |
+//! | `events`, `next_event`, `event_timeout` | `Up`, `Lost`, `Quiet`, `Ended` with outcomes, `Delivered`, `NotDelivered`, `Incoming`, `Refused`, `Suspended`, `Resumed`, `Writable`, `ChannelFinished`, `MemberJoined`, `MemberLeft`, `MemberFailed` |
 //! | `accept`, `accept_into`, `refuse` | the answer to a message too long to be taken without the program's consent (`Incoming`) |
 //! | `waker`: [`Waker`] | another thread or a signal handler ends a wait |
 //! | `flush` | waits until everything is acknowledged |
@@ -80,6 +80,7 @@
 //! | | `threads`, `thread_counters` | a `Node` has no threads of its own |
 //! | `call` to the own node fails with `CallToItself` | another thread replies | the only program waits |
 //! | `recv_from` fails with `MemoryFull` when other channels leave the wanted one no memory | it waits | another thread may take those messages |
+//! | `recv_from` of an unknown node fails with `UnknownPeer` | it waits | another thread may add the node |
 //! | `try_recv`, `try_next` and `next_event` may poll the socket | they take what the threads handed over | |
 //! | `counters`, `peers`, `share_stats` and the questions of [`Peer`] work after `close` | they fail with `Closed` | the threads that would answer are gone |
 //! | what only asks returns at once | it blocks for about one cycle of a thread | the thread owns the answer |

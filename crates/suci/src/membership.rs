@@ -1,5 +1,6 @@
 //! Membership: a process joins a cluster through one that is in it, and learns of all others.
 
+use crate::book::shown;
 use crate::builder::Fixed;
 use crate::error::Error;
 use std::net::SocketAddr;
@@ -110,7 +111,11 @@ impl Membership {
             allowed,
         };
         if cluster.is_empty() || cluster.len() > MAX_CLUSTER_NAME {
-            return Err(refused("cluster", cluster, "a name of 1 to 64 bytes"));
+            return Err(refused(
+                "cluster",
+                &shown(cluster),
+                "a name of 1 to 64 bytes",
+            ));
         }
         if suspicion.is_zero() {
             return Err(refused("suspicion", suspicion, "more than 0"));

@@ -53,7 +53,8 @@ pub type Accepted<T = MessageNumber> = (NodeId, Result<T, Error>);
 /// its descriptor. Every call may fail with [`Error::Forked`] in the child of a fork and with
 /// [`Error::Closed`] after [`Node::close`].
 ///
-/// Dropping a node closes it with a patience of one second.
+/// Dropping a node closes it with a patience of one second, or of none while its thread panics. A
+/// program that must know whether everything arrived calls [`Node::close`].
 pub struct Node {
     pub(crate) core: Arc<Core>,
     helper: Option<JoinHandle<()>>,

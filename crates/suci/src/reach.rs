@@ -2,7 +2,8 @@
 
 use crate::book::{self, AddressBook};
 use crate::error::{Error, NO_ZONE};
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use suci_proto::Addresses;
 use suci_proto::types::NodeId;
 
@@ -87,6 +88,18 @@ fn zone(address: SocketAddr) -> u32 {
         SocketAddr::V6(address) => address.scope_id(),
         SocketAddr::V4(_) => 0,
     }
+}
+
+/// Refuses to listen at an address of many hosts, which the system allows: nothing can be sent from
+/// it.
+pub(crate) fn check_listen(address: SocketAddr) -> Result<(), Error> {
+    let ip = address.ip().to_canonical();
+    if ip.is_multicast() || ip == Ipv4Addr::BROADCAST {
+        let problem = "it is not the address of one host; use an address of this machine";
+        let source = io::Error::other(problem);
+        return Err(Error::Bind { address, source });
+    }
+    Ok(())
 }
 
 /// Refuses addresses outside of loopback, unless the node may go `beyond_loopback`: because it is

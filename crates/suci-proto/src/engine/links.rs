@@ -2,7 +2,7 @@
 //! the session, and timeouts.
 
 use super::{Engine, SendError};
-use crate::config::{self, ConfigError};
+use crate::config::{self, AcceptPolicy, ConfigError};
 use crate::event::Side;
 use crate::message::NoRoom;
 use crate::options::PeerOptions;
@@ -180,6 +180,12 @@ impl Engine {
     #[must_use]
     pub fn knows(&self, node: NodeId) -> bool {
         self.known(node).is_ok()
+    }
+
+    /// Returns true if messages of `node` may come: it is known, or anyone may connect.
+    #[must_use]
+    pub fn may_hear_from(&self, node: NodeId) -> bool {
+        self.shared.config.accept == AcceptPolicy::Anyone || self.knows(node)
     }
 
     pub(super) fn known(&self, node: NodeId) -> Result<usize, SendError> {

@@ -137,9 +137,13 @@ impl Driver {
         if let Some(taken) = self.take_from(wanted) {
             return Some(taken);
         }
+        let from = wanted.node()?;
+        if !self.engine.may_hear_from(from) {
+            return Some(Err(Error::UnknownPeer(from)));
+        }
         let (bytes, unread) = self.engine.full_beside(wanted)?;
         Some(Err(Error::MemoryFull {
-            from: wanted.node()?,
+            from,
             channel: wanted.channel()?,
             bytes,
             unread,

@@ -7,7 +7,7 @@ use suci_layers::group::Failure;
 use suci_proto::types::NodeId;
 
 /// Why a collective operation failed.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum GroupError {
     /// The node's own call failed. If an operation had begun, it failed at all members, and the

@@ -37,6 +37,8 @@ impl Node {
     /// # Errors
     /// [`Error::Ended`] when nothing of the peer is left and its session ended: once for each end
     /// that the program has not heard of by an event or by this. The event stays.
+    /// [`Error::UnknownPeer`] for a node that is not known and that the node's
+    /// [`AcceptPolicy`](crate::AcceptPolicy) keeps out.
     /// [`Error::MemoryFull`] when one peer and one channel are wanted, and nothing can come there
     /// before the program takes other messages of the peer. As [`Node::recv`].
     pub fn recv_from(&mut self, from: impl Into<Filter>) -> Result<Message, Error> {

@@ -37,7 +37,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 const WATCH_AFTER: Duration = Duration::from_secs(1);
 
 /// Why one-sided operations on a node cannot go on.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum RemoteFailure {
     /// The node's own call failed.

@@ -292,7 +292,7 @@ impl Drop for Region {
 }
 
 /// Why there is no region.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum RegionError {
     /// The node's own call failed.

@@ -21,7 +21,7 @@ const HEADING: &str =
 const OTHERS: u32 = 0o077;
 
 /// Why a file of keys cannot be used. No text shows a key.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
     /// The file cannot be read.

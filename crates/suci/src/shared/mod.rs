@@ -97,7 +97,8 @@ use verbs::RoundRobin;
 /// functions and wakers too, fails with [`Error::OwnThread`]; [`SharedNode::send_timeout`] gives
 /// its message back instead, and a future is pending there as anywhere.
 ///
-/// Dropping the last handle closes the node with a patience of one second.
+/// Dropping the last handle closes the node with a patience of one second, or of none while its
+/// thread panics.
 pub struct SharedNode {
     inner: Arc<Inner>,
     round_robin: RoundRobin,

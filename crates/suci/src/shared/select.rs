@@ -13,8 +13,9 @@ impl SharedNode {
     /// admits.
     ///
     /// # Errors
-    /// As [`Node::recv_from`](crate::Node::recv_from), but for [`Error::MemoryFull`]: another
-    /// thread may take the messages that fill the memory. Each call that waits when a session ends
+    /// As [`Node::recv_from`](crate::Node::recv_from), but for [`Error::MemoryFull`] and
+    /// [`Error::UnknownPeer`]: another thread may take the messages that fill the memory, or add
+    /// the node. Each call that waits when a session ends
     /// hears of it.
     pub fn recv_from(&self, from: impl Into<Filter>) -> Result<Message, Error> {
         let receiving = self.inner.receiving_from(&self.round_robin, from.into());

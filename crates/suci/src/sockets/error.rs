@@ -5,7 +5,7 @@ use std::io;
 use suci_layers::sockets::{Address, ConnectionFailure, OpenError, PortError, RefusedCode};
 
 /// Why a call on a socket failed.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum SocketError {
     /// Another socket is bound to the port, or a connection joins the same two addresses.

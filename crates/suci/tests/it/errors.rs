@@ -510,6 +510,18 @@ fn addresses_that_nothing_can_reach_are_refused() {
     }
 }
 
+/// The system binds a socket there, but nothing can be sent from it.
+#[test]
+fn a_node_listens_at_no_address_of_many_hosts() {
+    for address in ["224.0.0.1:0", "255.255.255.255:0", "[ff02::1]:0"] {
+        let listen = builder(0).listen(address.parse().unwrap());
+        let said = listen.allow_insecure_network().open().unwrap_err();
+        let said = said.to_string();
+        let part = format!("cannot listen at {address}: it is not the address of one host");
+        assert!(said.contains(&part), "{said}");
+    }
+}
+
 #[test]
 fn a_receive_buffer_without_room_for_a_peer_is_refused() {
     let tiny = builder(0).udp(|options| options.recv_buffer = 1).open();

@@ -6,7 +6,8 @@ use std::future::Future;
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 use suci::{
-    ChannelId, EndReason, Error, Event, Next, Node, NodeId, OutgoingMessage, SharedNode, WaitReason,
+    AcceptPolicy, ChannelId, EndReason, Error, Event, Next, Node, NodeId, OutgoingMessage,
+    SharedNode, WaitReason,
 };
 
 /// Long enough for a message that must not come.
@@ -22,6 +23,36 @@ fn number(payload: &[u8]) -> u32 {
 
 fn numbered(number: u32) -> OutgoingMessage {
     OutgoingMessage::new(number.to_le_bytes().to_vec())
+}
+
+/// Nothing could end the wait: no other thread adds the node to this one.
+#[test]
+fn a_node_does_not_wait_for_one_that_it_does_not_know() {
+    let mut node = Node::builder().id(NodeId(0)).open().unwrap();
+    for wanted in [
+        NodeId(7).into(),
+        suci::Filter::from((NodeId(7), ChannelId(1))),
+    ] {
+        let error = node.recv_from(wanted).unwrap_err();
+        assert!(matches!(error, Error::UnknownPeer(NodeId(7))), "{error}");
+        assert!(node.try_recv_from(wanted).unwrap().is_none());
+    }
+    // It may wait for itself, and for messages that a removed peer left.
+    let own = node.id();
+    assert!(node.recv_from_timeout(own, SHORT).unwrap().is_none());
+    let anyone = builder(7).accept(AcceptPolicy::Anyone);
+    let mut peer = anyone.open().unwrap();
+    introduce(&mut node, &mut peer);
+    peer.send(own, "x").unwrap();
+    peer.flush(LONG).unwrap();
+    node.remove_peer(peer.id()).unwrap();
+    assert_eq!(&node.recv_from(peer.id()).unwrap().payload[..], b"x");
+    let end = node.recv_from(peer.id()).unwrap_err();
+    assert!(matches!(end, Error::Ended { .. }), "{end}");
+    let error = node.recv_from(peer.id()).unwrap_err();
+    assert!(matches!(error, Error::UnknownPeer(NodeId(7))), "{error}");
+    // Anyone may come.
+    assert!(peer.recv_from_timeout(NodeId(9), SHORT).unwrap().is_none());
 }
 
 /// A program waits for one channel while the memory is full of messages on others: only itself can
