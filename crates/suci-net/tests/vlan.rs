@@ -26,22 +26,30 @@ type Boxed = Box<dyn Backend>;
 const FROM: &str = "10.77.0.1:7000";
 const TO: &str = "10.77.0.2:7000";
 
-/// Makes a frame of its payload.
-type Frame = fn(&[u8]) -> Vec<u8>;
+/// A raw backend.
+struct Raw {
+    name: &'static str,
+    open: fn() -> Boxed,
+    /// Makes a frame that it takes, from the EtherType on.
+    frame: fn(&[u8]) -> Vec<u8>,
+}
 
-/// The raw backends, and the frames that they take.
-const ALL: [(&str, fn() -> Boxed, Frame); 3] = [
-    ("af_packet", || packet(None), datagram),
-    (
-        "ethernet",
-        || packet(Some(EtherType::LOCAL_EXPERIMENTAL)),
-        own,
-    ),
-    (
-        "af_xdp",
-        || Box::new(AfXdp::bind(at(TO).into(), &UdpOptions::default()).unwrap()),
-        datagram,
-    ),
+const ALL: [Raw; 3] = [
+    Raw {
+        name: "af_packet",
+        open: || packet(None),
+        frame: datagram,
+    },
+    Raw {
+        name: "ethernet",
+        open: || packet(Some(EtherType::LOCAL_EXPERIMENTAL)),
+        frame: own,
+    },
+    Raw {
+        name: "af_xdp",
+        open: || Box::new(AfXdp::bind(at(TO).into(), &UdpOptions::default()).unwrap()),
+        frame: datagram,
+    },
 ];
 
 fn packet(ether_type: Option<EtherType>) -> Boxed {
@@ -140,7 +148,7 @@ fn receive(backend: &mut dyn Backend) -> Vec<Vec<u8>> {
 
 #[test]
 fn f12_tagged_frames_do_not_come_untagged() {
-    for (name, open, frame) in ALL {
+    for Raw { name, open, frame } in ALL {
         let [a, b] = pair(1_500);
         let mut to = b.inside(open);
         let ethernet = b.inside(|| ethernet_of("eth1"));
