@@ -68,6 +68,9 @@ codes! {
     REPLY_TOO_LONG = 73, "the reply is longer than this node takes unasked";
     CALL_TO_ITSELF = 74, "the node would wait for its own reply";
     TOO_MANY_PEERS = 75, "as many peers are known as may be";
+    MEMBER = 76, "a member of the group failed";
+    EXCLUDED = 77, "the group goes on without this member";
+    DIFFERENT = 78, "the members called different operations";
     CLOSED = 96, "the node is closed";
     ADDRESS = 97, "the text is no address that a node can have";
     ADDRESS_IN_USE = 98, "the address is in use";

@@ -36,6 +36,12 @@ pub(crate) const REGION: u32 = 0x5200_0000;
 /// The mark of a context's handle.
 pub(crate) const CONTEXT: u32 = 0x4300_0000;
 
+/// The mark of a group's handle.
+pub(crate) const GROUP: u32 = 0x4700_0000;
+
+/// The mark of the handle of a group's operation.
+pub(crate) const PENDING: u32 = 0x5000_0000;
+
 /// The slot has a node.
 const OPEN: u64 = 1 << 31;
 /// One call at a time may be inside.

@@ -108,6 +108,12 @@ fn of_one_sided(lines: &mut BTreeSet<String>) {
         "suci_context" = handle::Handle {
             "id" = id,
         }
+        "suci_group" = handle::Handle {
+            "id" = id,
+        }
+        "suci_pending" = handle::Handle {
+            "id" = id,
+        }
         "suci_extent" = context::RawExtent {
             "offset" = offset, "length" = length,
         }

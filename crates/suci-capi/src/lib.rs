@@ -16,6 +16,7 @@
 //! | `table` | handles of objects that are used seldom |
 //! | `book`, `peer`, `stats` | the address book; one peer; counters |
 //! | `remote`, `context` | one-sided operations |
+//! | `group`, `elements` | groups and collective operations |
 //! | `outgoing`, `send`, `requests` | sending |
 //! | `message`, `receive`, `event` | what the program receives |
 //! | `log`, `environment`, `version` | what is not about one node |
@@ -32,12 +33,14 @@ pub mod book;
 pub mod cdp;
 pub mod classic;
 pub mod context;
+mod elements;
 pub mod entry;
 pub mod environment;
 mod errno;
 pub mod error;
 pub mod event;
 pub mod fm;
+pub mod group;
 pub mod guard;
 pub mod handle;
 #[cfg(test)]

@@ -52,9 +52,9 @@
  *   Every function that takes a handle may return SUCI_E_ARGUMENT, SUCI_E_HANDLE, SUCI_E_BUSY,
  *   SUCI_E_FORKED, SUCI_E_CLOSED, SUCI_E_INTERNAL or a system error. "Errors:" lists the others.
  *
- * HANDLES. suci_node, suci_book, suci_region and suci_context are small structs; copy them freely.
- *   {0} is the null handle. A null handle, one that was freed, or one that this process did not
- *   make is SUCI_E_HANDLE.
+ * HANDLES. suci_node, suci_book, suci_region, suci_context, suci_group and suci_pending are small
+ *   structs; copy them freely. {0} is the null handle. A null handle, one that was freed, or one
+ *   that this process did not make is SUCI_E_HANDLE.
  *
  * TRUST. The library checks handles, null pointers, sizes, flags, ranges and lengths. It trusts
  *   that a pointer that is not null points to memory of the stated length, and that a length up to
@@ -196,6 +196,9 @@ enum suci_error {
     SUCI_E_REPLY_TOO_LONG = 73,   /* The reply was longer than max_message of this node. */
     SUCI_E_CALL_TO_ITSELF = 74,   /* A caller-driven node called itself. */
     SUCI_E_TOO_MANY_PEERS = 75,   /* max_peers are known already. */
+    SUCI_E_MEMBER = 76,           /* A member of the group failed. */
+    SUCI_E_EXCLUDED = 77,         /* The group goes on without this member. */
+    SUCI_E_DIFFERENT = 78,        /* The members called different operations. */
 
     /* Opening and settings. */
     SUCI_E_CLOSED = 96,           /* The node is closed. */
@@ -1252,6 +1255,167 @@ int suci_operation_wait(suci_node node, const suci_operation *operation, uint64_
                         int64_t timeout);
 
 /* ------------------------------------------------------------------------------------------------
+ *  Groups
+ *
+ *  Collective operations of some nodes, the members of a group. Each member makes the group for
+ *  itself, with the same number and the same list, and calls the same operations in the same order;
+ *  other work may come in between. A member is named by its rank, its place in the list. A group
+ *  has one operation at a time. Events and messages for the program wait meanwhile.
+ *
+ *  Each operation takes a `pending`. If it is null, the call waits for the end. Else the call only
+ *  begins, and *pending becomes the operation: it goes on by itself, as suci_pending_test() and
+ *  suci_pending_wait() tell. Memory for the result belongs to the operation until it is over or
+ *  suci_pending_free() was called; other memory is copied. `timeout` is the time that the operation
+ *  may take from its beginning on. An operation that takes longer fails at all members.
+ *
+ *  Errors of operations: SUCI_E_MEMBER: a member died, closed its node, or gave up, or this one is
+ *   no member any more; SUCI_E_DIFFERENT: the calls of the members differ; suci_error_info.node is
+ *   the member, and suci_last_error_message() says why. SUCI_E_TIMED_OUT, SUCI_E_WOKEN: this member
+ *   gave up. After each of these only suci_group_agree() and suci_group_shrink() are of use.
+ *   SUCI_E_EXCLUDED: the others go on without this member, or it was cut off from too many.
+ *   SUCI_E_SUSPENDED, SUCI_E_BUSY: another call uses the group.
+ * --------------------------------------------------------------------------------------------- */
+
+/* A group, as this member has it. */
+typedef struct suci_group {
+    uint64_t id;
+} suci_group;
+
+/* An operation of a group that was begun. */
+typedef struct suci_pending {
+    uint64_t id;
+} suci_pending;
+
+/* Types of elements. They go little-endian, so that members may be of different kinds. */
+enum suci_element {
+    SUCI_I8 = 0,
+    SUCI_I16 = 1,
+    SUCI_I32 = 2,
+    SUCI_I64 = 3,
+    SUCI_U8 = 4,
+    SUCI_U16 = 5,
+    SUCI_U32 = 6,
+    SUCI_U64 = 7,
+    SUCI_F32 = 8, /* float */
+    SUCI_F64 = 9  /* double */
+};
+
+/* How elements are combined. */
+enum suci_combination {
+    SUCI_SUM = 0,     /* Integers wrap around. */
+    SUCI_PRODUCT = 1, /* Integers wrap around. */
+    SUCI_MIN = 2,     /* The number, if the other is a NaN. */
+    SUCI_MAX = 3,     /* The number, if the other is a NaN. */
+    SUCI_AND = 4,     /* Bits of integers. */
+    SUCI_OR = 5,
+    SUCI_XOR = 6
+};
+
+/* Makes a group of `count` nodes, of which `node` is one. `number`, below 2,097,152, tells groups
+ * apart that have members in common. It may be used again after a group whose last operation
+ * succeeded at all members, and never after one that failed. Errors: SUCI_E_UNKNOWN_PEER: a member
+ * is not in the book. Blocks: I/O thread. Threads: node. */
+int suci_group_new(suci_node node, uint32_t number, const uint32_t *members, size_t count,
+                   suci_group *group);
+
+/* Forgets a group; an operation under way still ends by itself. Nothing is sent for that. Blocks:
+ * no. Threads: any. */
+int suci_group_free(suci_group group);
+
+/* Fills `members` with the members, at most `capacity`. *count becomes the number of all and *rank,
+ * if not null, the rank of this one. `members` may be null if `capacity` is 0. Blocks: no. Threads:
+ * any. */
+int suci_group_members(suci_group group, uint32_t *members, size_t capacity, size_t *count,
+                       uint32_t *rank);
+
+/* From the next agreement on, silence counts as death, so that each part of a network that fell
+ * apart goes on by itself. All members must say so. Blocks: no. Threads: any. */
+int suci_group_let_parts_go_on(suci_group group, bool go_on);
+
+/* Sets *over to whether an operation is over, well or not: suci_pending_wait() then returns at
+ * once. Carries it on, on a caller-driven node. Blocks: no. Threads: node. */
+int suci_pending_test(suci_node node, suci_pending pending, bool *over);
+
+/* Waits until an operation is over, and returns its result; the handle is freed then. Errors: as
+ * above. Blocks: the rest of the operation's timeout. Threads: node. */
+int suci_pending_wait(suci_node node, suci_pending pending);
+
+/* Drops the result of an operation. It still ends by itself, since other members need this one's
+ * part. Blocks: no. Threads: any. */
+int suci_pending_free(suci_pending pending);
+
+/* Waits until all members have begun it. Errors: as above. Blocks: timeout. Threads: node. */
+int suci_group_barrier(suci_node node, suci_group group, suci_pending *pending, int64_t timeout);
+
+/* Copies the `count` elements of the member `root` to all others. All name the same root and count.
+ * Errors: as above. Blocks: timeout. Threads: node. */
+int suci_group_broadcast(suci_node node, suci_group group, uint32_t root, void *data, size_t count,
+                         uint32_t element, suci_pending *pending, int64_t timeout);
+
+/* Combines the elements at equal places of all members' data. The member `root` gets the result in
+ * its data; those of others stay. All have the same count. Errors: as above. Blocks: timeout.
+ * Threads: node. */
+int suci_group_reduce(suci_node node, suci_group group, uint32_t root, void *data, size_t count,
+                      uint32_t element, uint32_t combination, suci_pending *pending,
+                      int64_t timeout);
+
+/* As suci_group_reduce(), and all get the same result, to the last bit. Errors: as above. Blocks:
+ * timeout. Threads: node. */
+int suci_group_allreduce(suci_node node, suci_group group, void *data, size_t count,
+                         uint32_t element, uint32_t combination, suci_pending *pending,
+                         int64_t timeout);
+
+/* Gives each member the combination of the data of all members up to itself. Errors: as above.
+ * Blocks: timeout. Threads: node. */
+int suci_group_scan(suci_node node, suci_group group, void *data, size_t count, uint32_t element,
+                    uint32_t combination, suci_pending *pending, int64_t timeout);
+
+/* Gives each member the combination of the data of all members before it. Those of member 0 stay.
+ * Errors: as above. Blocks: timeout. Threads: node. */
+int suci_group_exclusive_scan(suci_node node, suci_group group, void *data, size_t count,
+                              uint32_t element, uint32_t combination, suci_pending *pending,
+                              int64_t timeout);
+
+/* Collects the `count` elements of each member in `into` at the member `root`, in the order of the
+ * ranks; `room` is how many come there, and `into` does not matter at the others. `counts`, if not
+ * null, names the count of each member; else all have the same. Errors: as above. Blocks: timeout.
+ * Threads: node. */
+int suci_group_gather(suci_node node, suci_group group, uint32_t root, const void *data,
+                      size_t count, const size_t *counts, void *into, size_t room,
+                      uint32_t element, suci_pending *pending, int64_t timeout);
+
+/* Gives each member, in `into`, its `room` elements of the `count` ones of the member `root`, in the
+ * order of the ranks; `data` does not matter at the others. `counts`, if not null, names the room of
+ * each member; else all have the same. Errors: as above. Blocks: timeout. Threads: node. */
+int suci_group_scatter(suci_node node, suci_group group, uint32_t root, const void *data,
+                       size_t count, const size_t *counts, void *into, size_t room,
+                       uint32_t element, suci_pending *pending, int64_t timeout);
+
+/* As suci_group_gather(), at each member. Errors: as above. Blocks: timeout. Threads: node. */
+int suci_group_allgather(suci_node node, suci_group group, const void *data, size_t count,
+                         const size_t *counts, void *into, size_t room, uint32_t element,
+                         suci_pending *pending, int64_t timeout);
+
+/* Sends the i-th part of the `count` elements to member i, and puts the parts from the others in
+ * `into`, `room` elements in the order of the ranks. `sent` and `received`, if not null, name the
+ * lengths of the parts for and from each member; else all parts have the same. Errors: as above.
+ * Blocks: timeout. Threads: node. */
+int suci_group_all_to_all(suci_node node, suci_group group, const void *data, size_t count,
+                          const size_t *sent, void *into, size_t room, const size_t *received,
+                          uint32_t element, suci_pending *pending, int64_t timeout);
+
+/* Agrees with the members that are left, also after a failure: *value becomes the bits that all of
+ * their values have in common, `failed` takes the IDs of those that failed, at most `capacity`, and
+ * *count, if not null, becomes the number of all of these. Errors: as above. Blocks: timeout.
+ * Threads: node. */
+int suci_group_agree(suci_node node, suci_group group, uint64_t *value, uint32_t *failed,
+                     size_t capacity, size_t *count, suci_pending *pending, int64_t timeout);
+
+/* Makes the group of the members that are left, which all of them get. The old one is over: free
+ * it. Errors: as above. Blocks: timeout. Threads: node. */
+int suci_group_shrink(suci_node node, suci_group group, suci_group *left, int64_t timeout);
+
+/* ------------------------------------------------------------------------------------------------
  *  One peer
  *
  *  No call waits for the peer. Each may return SUCI_E_UNKNOWN_PEER.
@@ -1730,6 +1894,36 @@ int suci_env_size(uint32_t *count);
  *  drop(RemoteContext)                suci_context_free
  *  RemoteContext::fence               suci_context_fence
  *  RemoteContext::quiet               suci_context_quiet
+ *
+ *  Group::new                         suci_group_new
+ *  drop(Group)                        suci_group_free
+ *  Group::members                     suci_group_members
+ *  Group::rank                        suci_group_members
+ *  Group::size                        suci_group_members
+ *  Group::set_limit                   the argument `timeout`
+ *  Group::barrier                     suci_group_barrier
+ *  Group::broadcast                   suci_group_broadcast
+ *  Group::reduce                      suci_group_reduce
+ *  Group::allreduce                   suci_group_allreduce
+ *  Group::scan                        suci_group_scan
+ *  Group::exclusive_scan              suci_group_exclusive_scan
+ *  Group::gather                      suci_group_gather
+ *  Group::gatherv                     suci_group_gather, with counts
+ *  Group::scatter                     suci_group_scatter
+ *  Group::scatterv                    suci_group_scatter, with counts
+ *  Group::allgather                   suci_group_allgather
+ *  Group::allgatherv                  suci_group_allgather, with counts
+ *  Group::all_to_all                  suci_group_all_to_all
+ *  Group::all_to_allv                 suci_group_all_to_all, with counts
+ *  Group::begin_barrier               the argument `pending`, as for all other operations
+ *  Group::agree                       suci_group_agree
+ *  Group::shrink                      suci_group_shrink
+ *  Group::let_parts_go_on             suci_group_let_parts_go_on
+ *  Pending::test                      suci_pending_test
+ *  Pending::wait                      suci_pending_wait
+ *  Pending::wait_async                suci_pending_test
+ *  drop(Pending)                      suci_pending_free
+ *  Custom                             none: functions of the program are for Rust
  *
  *  Node::members                      none yet: membership is for Rust
  *  Node::wait_joined                  none yet: membership is for Rust

@@ -83,7 +83,14 @@ fn the_structs_of_c_are_laid_out_as_the_list_says() {
 const TYPES: &[(&str, &[&str])] = &[
     (
         "Handle",
-        &["suci_node", "suci_book", "suci_region", "suci_context"],
+        &[
+            "suci_node",
+            "suci_book",
+            "suci_region",
+            "suci_context",
+            "suci_group",
+            "suci_pending",
+        ],
     ),
     ("bool", &["bool"]),
     ("c_char", &["char"]),

@@ -18,6 +18,8 @@ typedef struct handles {
     suci_book book;
     suci_region region;
     suci_context context;
+    suci_group group;
+    suci_pending pending;
 } handles;
 
 static handles wrongs[6];
@@ -57,16 +59,22 @@ static suci_node open_node(uint32_t threads)
 
 static handles open_handles(uint32_t threads)
 {
+    static const uint32_t self = 1;
     handles of;
     of.node = open_node(threads);
     must(suci_book_new(&of.book));
     must(suci_region_allocate(of.node, 64, SUCI_REGION_READ, &of.region));
     must(suci_context_open(of.node, &of.context));
+    must(suci_group_new(of.node, 3, &self, 1, &of.group));
+    must(suci_group_barrier(of.node, of.group, &of.pending, SUCI_SECONDS(1)));
     return of;
 }
 
 static void free_handles(handles of)
 {
+    /* A call may have waited for it. */
+    (void)suci_pending_free(of.pending);
+    must(suci_group_free(of.group));
     must(suci_context_free(of.context));
     must(suci_region_free(of.region));
     must(suci_book_free(of.book));
@@ -74,13 +82,16 @@ static void free_handles(handles of)
 }
 
 /* Handles with these numbers. */
-static handles numbered(uint64_t node, uint64_t book, uint64_t region, uint64_t context)
+static handles numbered(uint64_t node, uint64_t book, uint64_t region, uint64_t context,
+                        uint64_t group, uint64_t pending)
 {
     handles of;
     of.node.id = node;
     of.book.id = book;
     of.region.id = region;
     of.context.id = context;
+    of.group.id = group;
+    of.pending.id = pending;
     return of;
 }
 
@@ -88,22 +99,31 @@ static void make_handles(void)
 {
     uint64_t high = (uint64_t)1 << 32;
     handles right;
-    wrongs[0] = numbered(0, 0, 0, 0);
+    wrongs[0] = numbered(0, 0, 0, 0, 0, 0);
     wrongs[1] = open_handles(0);
     free_handles(wrongs[1]);
     wrongs[2] = numbered(0x1234567890abcdefu, 0x1234567890abcdefu, 0x1234567890abcdefu,
-                         0x1234567890abcdefu);
-    wrongs[3] = numbered(UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX);
+                         0x1234567890abcdefu, 0x1234567890abcdefu, 0x1234567890abcdefu);
+    wrongs[3] = numbered(UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX);
     right = open_handles(1);
     /* Handles of other kinds. */
-    wrongs[4] = numbered(right.book.id, right.region.id, right.context.id, right.node.id);
+    wrongs[4] = numbered(right.book.id, right.region.id, right.context.id, right.group.id,
+                         right.pending.id, right.node.id);
     wrongs[5] = numbered(right.node.id + high, right.book.id + high, right.region.id + high,
-                         right.context.id + high);
+                         right.context.id + high, right.group.id + high,
+                         right.pending.id + high);
 }
 "#;
 
 /// The types of handles, each the name of a field after `suci_`.
-const HANDLES_OF_C: &[&str] = &["suci_node", "suci_book", "suci_region", "suci_context"];
+const HANDLES_OF_C: &[&str] = &[
+    "suci_node",
+    "suci_book",
+    "suci_region",
+    "suci_context",
+    "suci_group",
+    "suci_pending",
+];
 
 /// The kinds of wrong handles.
 const HANDLES: usize = 6;
@@ -154,6 +174,7 @@ const ENDS: &[&str] = &[
     "suci_book_free",
     "suci_region_free",
     "suci_context_free",
+    "suci_group_free",
     "suci_wake",
 ];
 
