@@ -35,8 +35,6 @@ const LONGEST: u64 = 3_000;
 pub(super) struct Contacts {
     /// The longest probe timeout, while contacts are judged.
     probe: Option<Duration>,
-    /// Processes whose programs take their messages at once.
-    eager: BTreeSet<ProcId>,
     /// Contacts by pairs of processes, the lower number first.
     pairs: BTreeMap<(ProcId, ProcId), Contact>,
     /// Processes that sent to a node at which no process ran. They may be in a long wait when one
@@ -80,11 +78,6 @@ impl Oracle {
         };
     }
 
-    /// Notes that the program of this process takes its messages at once.
-    pub fn takes_at_once(&mut self, process: ProcId) {
-        self.contacts.eager.insert(process);
-    }
-
     /// Returns the number of first messages that were judged.
     #[must_use]
     pub fn contacts(&self) -> u64 {
@@ -106,7 +99,7 @@ impl Oracle {
         let own = self.node_of(from).unwrap_or(u32::MAX);
         let receiver = self.processes_of(spec.to).next_back();
         let receiver = receiver.filter(|(_, process)| process.stopped_at.is_none());
-        let Some((to, _)) = receiver else {
+        let Some((to, eager)) = receiver.map(|(to, process)| (to, process.eager)) else {
             self.contacts.early.insert((from, spec.to));
             return;
         };
@@ -118,7 +111,7 @@ impl Oracle {
         let key = pair(from, to);
         let first = contacts.pairs.entry(key).or_default().sent.insert(from);
         let short = spec.length + u64::from(spec.header) <= LONGEST;
-        if first && short && contacts.eager.contains(&to) {
+        if first && short && eager {
             let at = now + bound(probe, 0);
             contacts.due.insert((at, token, key));
         }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use suci_proto::time::{Duration, Instant};
 
-use super::{Kind, MessageFate, Oracle, Verdict, broken};
+use super::{Kind, MessageFate, Oracle, Record, Verdict, broken};
 use crate::packet::ProcId;
 
 /// The state of the first messages.
@@ -48,13 +48,14 @@ impl Oracle {
     }
 
     /// Judges the first messages whose time is over. Processes that are gone were judged before, or
-    /// need not be.
+    /// need not be. A program that takes its time may leave no room for more: messages to it are
+    /// judged when their process closes, or in the end.
     ///
     /// # Errors
     /// The first message that did not arrive, and whose sender was not told so.
     pub fn judge_due(&mut self, now: Instant) -> Verdict {
         while let Some((_, process)) = self.firsts.due.pop_front_if(|(at, _)| *at <= now) {
-            if self.lives(process) {
+            if self.lives(process) && !self.sent_to_slow(process) {
                 self.judge(process)?;
             }
         }
@@ -65,17 +66,48 @@ impl Oracle {
     ///
     /// # Errors
     /// Its first message did not arrive, and its program was not told.
-    pub fn closed_in_order(&self, process: ProcId) -> Verdict {
+    pub fn closed_in_order(&mut self, process: ProcId) -> Verdict {
+        self.note_held(process);
         self.judge(process)
     }
 
+    /// Notes that the first message of a process that closed in order arrived, if the library of
+    /// its receiver has it: the end of the session names none that asked for no notice. Its program
+    /// may take it later.
+    fn note_held(&mut self, process: ProcId) {
+        let held = self.first(process).filter(|(_, record)| {
+            let open = record.fate == MessageFate::Open;
+            open && !record.spec.notify && record.is_surely_held()
+        });
+        if let Some((_, record)) = held {
+            let (node, token) = (record.spec.to, record.name.token);
+            self.close(process, node, token, MessageFate::Silent);
+        }
+    }
+
+    /// Returns the first message of a process.
+    fn first(&self, process: ProcId) -> Option<(&First, &Record)> {
+        let first = self.firsts.processes.get(&process)?;
+        Some((first, self.record(first.token?)?))
+    }
+
+    /// Returns true if the first message of a process goes to a program that takes its time.
+    fn sent_to_slow(&self, process: ProcId) -> bool {
+        self.first(process)
+            .is_some_and(|(_, record)| self.is_slow(record.spec.to))
+    }
+
+    fn is_slow(&self, node: u32) -> bool {
+        self.processes_of(node).any(|(_, process)| !process.eager)
+    }
+
     fn judge(&self, process: ProcId) -> Verdict {
-        let first = self.firsts.processes.get(&process);
-        let record = first.and_then(|first| Some((first, self.record(first.token?)?)));
-        let Some((first, record)) = record else {
+        let Some((first, record)) = self.first(process) else {
             return Ok(());
         };
-        let told = !first.arrives && record.fate != MessageFate::Open;
+        // What a slow program did not take yet is judged in the end.
+        let must_arrive = first.arrives && !self.is_slow(record.spec.to);
+        let told = !must_arrive && record.fate != MessageFate::Open;
         if told || record.may_be_withdrawn() || record.received_by.is_some() {
             return Ok(());
         }

@@ -279,6 +279,8 @@ struct ProcessRecord {
     steady: bool,
     /// The process said that nothing serves it while it computes.
     unattended: bool,
+    /// Its program takes its messages at once.
+    eager: bool,
 }
 
 /// The state of a link, as a process was told.
@@ -382,6 +384,7 @@ impl Oracle {
             stopped_at: None,
             steady: false,
             unattended: false,
+            eager: false,
         });
         let id = ProcId::try_from(self.processes.len() - 1).unwrap_or(ProcId::MAX);
         self.by_node.entry(node).or_default().push(id);
@@ -392,6 +395,13 @@ impl Oracle {
     pub fn peers_stay(&mut self, process: ProcId) {
         if let Some(process) = self.processes.get_mut(process as usize) {
             process.steady = true;
+        }
+    }
+
+    /// Notes that the program of this process takes its messages at once.
+    pub fn takes_at_once(&mut self, process: ProcId) {
+        if let Some(process) = self.processes.get_mut(process as usize) {
+            process.eager = true;
         }
     }
 

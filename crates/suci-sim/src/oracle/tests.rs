@@ -565,6 +565,48 @@ fn only_a_contact_that_nothing_holds_up_is_judged() {
     assert_eq!(begun_early, None, "sent before the peer ran");
 }
 
+/// Where no packet is lost, the first message must arrive in time. A program that takes its time
+/// may get it later: if the library has it, in the end; if not, the sender must be told at last.
+#[test]
+fn a_first_message_to_a_slow_program_is_judged_later() {
+    const WITHIN: Duration = Duration::from_secs(10);
+    let first = |eager: bool| {
+        let mut pair = Pair::new();
+        if eager {
+            pair.oracle.takes_at_once(pair.receiver);
+        }
+        pair.oracle.judge_first(pair.sender, WITHIN, true);
+        let name = pair.send(SPEC, 0);
+        (pair, name)
+    };
+    for (eager, found) in [(true, Some(Kind::Undelivered)), (false, None)] {
+        let (mut pair, name) = first(eager);
+        let late = pair.oracle.judge_due(pair.now + WITHIN);
+        assert_eq!(kind(late), found, "no room for it, {eager}");
+        let closed = pair.oracle.closed_in_order(pair.sender);
+        assert_eq!(kind(closed), Some(Kind::Undelivered), "not told, {eager}");
+        pair.carry(name, SPEC.length);
+        pair.delivered(name, 0).unwrap();
+        let closed = pair.oracle.closed_in_order(pair.sender);
+        assert_eq!(kind(closed), found, "the library has it, {eager}");
+        assert_eq!(kind(pair.oracle.finish()), Some(Kind::Undelivered));
+    }
+    // Nothing tells of a message without notice but that its process closed in order.
+    let mut pair = Pair::new();
+    pair.oracle.judge_first(pair.sender, WITHIN, true);
+    let spec = Spec {
+        notify: false,
+        ..SPEC
+    };
+    let name = pair.send(spec, 0);
+    pair.carry(name, spec.length);
+    pair.oracle.closed_in_order(pair.sender).unwrap();
+    pair.oracle.process_stopped(pair.sender, pair.now);
+    assert_eq!(kind(pair.oracle.finish()), Some(Kind::Undelivered));
+    pair.receive(&Pair::message(name, spec, 0)).unwrap();
+    pair.oracle.finish().unwrap();
+}
+
 #[test]
 fn room_that_is_not_told_or_that_nobody_waits_for_is_found() {
     let mut pair = Pair::new();

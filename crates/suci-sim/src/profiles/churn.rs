@@ -3,7 +3,7 @@
 use suci_proto::time::Duration;
 
 use super::lossy;
-use crate::options::{Churn, Consume, Options};
+use crate::options::{Churn, Options};
 use crate::rng::Rng;
 
 /// Draws a run in which a few nodes stay, and one or two start hundreds of times. In half of these
@@ -16,8 +16,6 @@ pub(super) fn churn(run: &mut Options, rng: &mut Rng) {
     run.links.jitter = run.links.latency / 2;
     run.links.rate = None;
     run.start_within = Duration::ZERO;
-    // Programs that take no events are another matter.
-    run.consumes = vec![Consume::Eager];
     for config in &mut run.configs {
         config.unattended = false;
     }
