@@ -507,9 +507,10 @@ impl SocketProgram {
     }
 
     fn close_socket(&mut self, id: SocketId, socket: &HeldSocket, now: Instant) {
+        let status = self.table.serve(|table| table.status(id));
         self.table.serve(|table| table.close(id));
         let held = (socket.number, socket.end);
-        let gives_up = !socket.was_open;
+        let gives_up = !socket.was_open && was_never_open(status);
         self.oracle.lock().closes(self.process, held, gives_up);
         if let Some(node) = socket.last_to.filter(|_| !socket.got_end) {
             self.last.insert(node, now + RETRY);
@@ -527,8 +528,6 @@ impl SocketProgram {
         if let Manner::Abandons(at) = socket.manner
             && at <= now
         {
-            // The layer may know by now that it is open.
-            socket.was_open |= self.table.serve(|table| table.status(id)) == Some(Ok(()));
             return Ok(Look::Close);
         }
         match self.table.serve(|table| table.status(id)) {
@@ -633,5 +632,42 @@ impl SocketProgram {
             }
         }
         Ok(())
+    }
+}
+
+/// Returns true if a client's socket was never open. Its program need not have seen it: what the
+/// layer knows counts. A connection that was reset or timed out may have been open before.
+const fn was_never_open(status: Option<Result<(), ConnectionFailure>>) -> bool {
+    match status {
+        None => true,
+        Some(Ok(())) => false,
+        Some(Err(failure)) => !matches!(
+            failure,
+            ConnectionFailure::Reset | ConnectionFailure::TimedOut
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use suci_layers::sockets::RefusedCode;
+
+    use super::*;
+
+    /// The layer opens a connection and loses it again before its program looks: the server may
+    /// still accept it.
+    #[test]
+    fn a_connection_that_may_have_been_open_was_not_given_up() {
+        let refused = ConnectionFailure::Refused(RefusedCode::NoListener);
+        for (status, never) in [
+            (None, true),
+            (Some(Err(refused)), true),
+            (Some(Err(ConnectionFailure::NoProcess)), true),
+            (Some(Ok(())), false),
+            (Some(Err(ConnectionFailure::Reset)), false),
+            (Some(Err(ConnectionFailure::TimedOut)), false),
+        ] {
+            assert_eq!(was_never_open(status), never, "{status:?}");
+        }
     }
 }
