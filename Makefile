@@ -41,7 +41,7 @@ BENCH_FILES := /usr/bin/gcc:gcc /usr/include/zmq.h:libzmq3-dev /usr/include/rdma
 # rustup puts its commands there; a shell that was open before does not know.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
-.PHONY: install deb help setup setup-build setup-rust setup-host setup-bench setup-deny setup-mutants prolog demo test sim fuzz bench bench-report doc ladders mutants show soak conformance-shmem evaluate-suci evaluate-dse evaluate-cdp
+.PHONY: install deb help setup setup-build setup-rust setup-host setup-bench setup-deny setup-mutants prolog demo test sim fuzz bench bench-report doc ladders mutants show soak conformance-shmem evaluate-suci evaluate-dse evaluate-cdp evaluate-cores
 
 help: ## This list
 	@echo "make TARGET, where TARGET is"
@@ -191,6 +191,10 @@ evaluate-dse: setup-rust ## The evaluation of the DSE paper: its programs over S
 evaluate-cdp: setup-rust setup-host ## Throughput and round trips by size beside TCP and UDP, as CDP's and Fast Messages' papers (10 minutes); results in bench/cdp
 	@echo "== evaluate-cdp: between namespaces, at 1 Gbit/s and without a limit (less: cargo xtask evaluate cdp --quick)"
 	$(XTASK) evaluate cdp
+
+evaluate-cores: setup-rust ## A model of cores, ports and locks, fitted to one figure of CDP's thesis (1 minute); results in bench/cores
+	@echo "== evaluate-cores: costs measured here, then the model (the costs of before: suci-bench cores --recorded)"
+	$(CARGO) run --release --locked --bin suci-bench -- cores
 
 mutants: setup-rust setup-mutants ## Mutation tests of recovery, credit and reassembly (at least 85 % caught); SHARD=0/8 for a part
 	@echo "== mutants: mutation tests of recovery, credit and reassembly"

@@ -6,6 +6,7 @@
 
 mod compile;
 mod contenders;
+mod cores;
 mod halo;
 mod idle;
 mod languages;
@@ -51,6 +52,8 @@ enum Command {
     Layers(layers::LayersArgs),
     /// Measure the C library beside the Rust library
     Languages(languages::LanguagesArgs),
+    /// Model the receive path of CDP and of Suci on up to 256 cores
+    Cores(cores::CoresArgs),
     /// Tasks that can be measured, and their contenders
     List,
     /// Tables and plots of what was measured, on the machine that measured
@@ -138,6 +141,7 @@ fn run(cli: Cli) -> Result<()> {
         Command::Halo(args) => halo::run(&args),
         Command::Layers(args) => layers::run(&args),
         Command::Languages(args) => languages::run(&args),
+        Command::Cores(args) => cores::run(&args),
         Command::List => {
             print!("{}", plan::listed());
             Ok(())

@@ -81,6 +81,17 @@ pub(crate) fn languages() -> Result<Vec<Value>> {
     said.lines().map(row).collect()
 }
 
+/// The predictions of the model of cores, with costs that were recorded.
+///
+/// # Errors
+/// A build or the model fails.
+pub(crate) fn cores() -> Result<Value> {
+    let mut bench = Command::new(build_own(&["suci-bench"])?);
+    bench.args(["cores", "--recorded", "--json"]);
+    let said = exec::capture(&mut bench)?;
+    serde_json::from_str(&said).context(format!("{said:?}"))
+}
+
 /// Builds programs of this workspace. Returns the bench's binary.
 fn build_own(bins: &[&str]) -> Result<PathBuf> {
     let bins = bins.iter().flat_map(|bin| ["--bin", *bin]);

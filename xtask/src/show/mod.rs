@@ -3,6 +3,7 @@
 
 mod classic;
 mod control;
+mod cores;
 mod flow;
 mod foundation;
 mod house;

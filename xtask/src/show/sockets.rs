@@ -57,6 +57,7 @@ pub(super) const LINES: &[Line] = &[
         must: "a model tries all interleavings of both ends, and finds each of seven planted faults",
         run: |_| tests_of("suci-layers", "sockets::tests::model", &[]),
     },
+    super::cores::LINE,
     Line {
         name: "simulator",
         must: "1,000 seeds of sockets under all faults: bytes and messages in order, once, whole or with an error at both ends",

@@ -105,7 +105,7 @@ impl Oracle {
         let Some((first, record)) = self.first(process) else {
             return Ok(());
         };
-        // What a slow program did not take yet is judged in the end.
+        // The rest is judged in the end: a slow program may not have taken the message yet.
         let must_arrive = first.arrives && !self.is_slow(record.spec.to);
         let told = !must_arrive && record.fate != MessageFate::Open;
         if told || record.may_be_withdrawn() || record.received_by.is_some() {
