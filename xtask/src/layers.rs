@@ -21,6 +21,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("suci-capi", &["suci", "suci-sockets"]),
     ("suci-cli", &["suci"]),
     ("suci-shmem", &["suci"]),
+    ("suci-preload", &["suci", "suci-sockets"]),
     ("suci-python", &["suci"]),
     ("suci-prolog", &["suci"]),
     ("tableau", &["suci"]),

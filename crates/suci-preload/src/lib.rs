@@ -1,0 +1,46 @@
+//! `libsuci-preload.so`: programs made for TCP use Suci's sockets between the nodes of a book,
+//! unchanged. [docs/preload.md](../../../docs/preload.md) is the page for users.
+//!
+//! # How it works
+//!
+//! The program keeps its TCP sockets. Where one would reach another node, its other end is in this
+//! process: a socket on the loopback interface, which this library copies to and from a
+//! [`SuciStream`](suci_sockets::SuciStream). So the kernel serves `read`, `write`, `poll`, `epoll`,
+//! `dup`, `shutdown`, all options and the children of a fork, and few functions are replaced
+//! (`interpose.rs`).
+//!
+//! * **connect** begins a Suci connection. Meanwhile the program's socket connects to a listener on
+//!   loopback that drops what arrives, so it stays in `SYN_SENT`, and `poll` waits. If the Suci
+//!   connection opens, a second socket at the listener's port connects to the program's one: both
+//!   connect to each other (simultaneous open, RFC 9293, section 3.5), and the program's socket is
+//!   writable at once. If not, the program's socket is shut down, which reports an error.
+//! * **listen** also listens at the same port of this node. For each connection from there, a
+//!   socket connects to the program's listener, which serves clients of TCP as ever.
+//! * **getpeername**, **getsockname**, **accept** return addresses of nodes (`table.rs`).
+//!
+//! | file | content |
+//! |---|---|
+//! | `interpose.rs`, `next.rs` | the functions that programs call, and those behind them |
+//! | `settings.rs` | which addresses belong to nodes |
+//! | `process.rs` | the node of this process: opened when needed, forks, the end |
+//! | `connect.rs`, `door.rs` | connections to and from other nodes |
+//! | `link.rs`, `reactor.rs`, `task.rs` | copying |
+//! | `kernel.rs`, `address.rs`, `table.rs` | sockets of the kernel and their addresses |
+
+mod address;
+mod connect;
+mod door;
+mod interpose;
+mod kernel;
+mod link;
+mod next;
+mod process;
+mod reactor;
+mod settings;
+mod table;
+mod task;
+
+/// Tells the user something on the standard error.
+fn tell(text: impl std::fmt::Display) {
+    eprintln!("suci-preload: {text}");
+}

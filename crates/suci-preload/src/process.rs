@@ -1,0 +1,217 @@
+//! The node of this process: opened when it is needed first, left alone by the children of a fork,
+//! closed at the end.
+
+use crate::address::of_ip;
+use crate::kernel;
+use crate::reactor::Reactor;
+use crate::settings::{PLAIN, Settings};
+use crate::table::{self, Table};
+use rustix::net::Shutdown;
+use std::cell::{Cell, RefCell};
+use std::ffi::c_int;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
+use std::time::{Duration, Instant};
+use suci::Node;
+
+/// How long the end of the process waits for bytes that the program wrote, in each of two steps: to
+/// the node, and from the node to its peers.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How often it looks.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// The node of this process.
+enum State {
+    Unopened,
+    Open(Arc<Reactor>),
+    /// It could not be opened, or the process ends.
+    Unusable,
+}
+
+static STATE: Mutex<State> = Mutex::new(State::Unopened);
+
+thread_local! {
+    static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
+
+    /// The locks, while this thread forks.
+    static HELD: RefCell<Option<(MutexGuard<'static, State>, MutexGuard<'static, Table>)>> =
+        const { RefCell::new(None) };
+}
+
+fn lock() -> MutexGuard<'static, State> {
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns true if this thread is opening the node: its calls are not the program's.
+pub(crate) fn is_inside() -> bool {
+    IS_INSIDE.get()
+}
+
+/// Does something whose calls are not the program's.
+pub(crate) fn inside<T>(work: impl FnOnce() -> T) -> T {
+    let was_inside = IS_INSIDE.replace(true);
+    let result = work();
+    IS_INSIDE.set(was_inside);
+    result
+}
+
+/// Returns the connections of the node, which is opened at the first call. Returns nothing if that
+/// failed, which the user is told.
+pub(crate) fn reactor(settings: &Settings) -> Option<Arc<Reactor>> {
+    let mut state = lock();
+    if let State::Unopened = *state {
+        *state = match inside(|| open(settings)) {
+            Ok(reactor) => State::Open(reactor),
+            Err(problem) => {
+                crate::tell(format!(
+                    "node {} cannot be opened: {problem}. Connections to other nodes fail; \
+                     listeners serve TCP only",
+                    settings.own
+                ));
+                State::Unusable
+            }
+        };
+    }
+    match &*state {
+        State::Open(reactor) => Some(Arc::clone(reactor)),
+        State::Unopened | State::Unusable => None,
+    }
+}
+
+fn open(settings: &Settings) -> Result<Arc<Reactor>, String> {
+    watch_forks();
+    let mut builder = Node::builder().id(settings.own).book(settings.book.clone());
+    if settings.allows_plain {
+        builder = builder.allow_insecure_network();
+    }
+    without_signals(|| {
+        let node = builder.open_threads(1).map_err(|error| match error {
+            suci::Error::PlainOnNetwork { .. } => format!("{error}, here by {PLAIN}=1"),
+            other => other.to_string(),
+        })?;
+        Reactor::start(node).map_err(|error| error.to_string())
+    })
+}
+
+/// Blocks signals for the threads that `work` starts: handlers of the program run on its threads.
+fn without_signals<T>(work: impl FnOnce() -> T) -> T {
+    // SAFETY: a set is numbers; the calls write it and read it while it lives. `before` is the mask
+    // of this thread.
+    unsafe {
+        let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const all, &raw mut before);
+        let result = work();
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
+        result
+    }
+}
+
+// ---- forks
+
+/// Keeps the locks during forks, so that no child finds them taken by a thread that it lacks.
+fn watch_forks() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: the functions stay where they are: nothing unloads this library.
+        let done =
+            unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) };
+        if done != 0 {
+            crate::tell("no memory to watch forks: programs that fork may hang");
+        }
+    });
+}
+
+unsafe extern "C" fn before_fork() {
+    HELD.set(Some((lock(), table::lock())));
+}
+
+unsafe extern "C" fn in_parent() {
+    HELD.set(None);
+}
+
+/// The child has its sockets; the bytes go on in the parent. This library's ends are closed, so
+/// that connections end when the parent says so.
+unsafe extern "C" fn in_child() {
+    let Some((mut state, table)) = HELD.take() else {
+        return;
+    };
+    if let State::Open(reactor) = std::mem::replace(&mut *state, State::Unopened) {
+        for fd in own_descriptors(&table)
+            .into_iter()
+            .chain([reactor.descriptor()])
+        {
+            close_copy(fd);
+        }
+        // In a child a handle closes the node's descriptors.
+        drop(reactor.node.clone());
+        // Its other threads are not here; what they worked on is not to be touched.
+        std::mem::forget(reactor);
+    }
+}
+
+/// Returns the descriptors of this library's ends.
+fn own_descriptors(table: &Table) -> Vec<c_int> {
+    let is_own = |fd: &c_int| {
+        let local = kernel::with(*fd, |fd| kernel::local(fd));
+        local.is_some_and(|local| local.is_ok_and(|local| table.has(local)))
+    };
+    let all = kernel::descriptors().into_iter();
+    all.filter(is_own).collect()
+}
+
+fn close_copy(fd: c_int) {
+    use std::os::fd::FromRawFd;
+    // SAFETY: only the connections of the parent own it, which the child never touches again.
+    drop(unsafe { OwnedFd::from_raw_fd(fd) });
+}
+
+// ---- the end
+
+/// Runs when the process exits, after the functions that the program registered.
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static AT_EXIT: extern "C" fn() = close;
+
+extern "C" fn close() {
+    let State::Open(reactor) = std::mem::replace(&mut *lock(), State::Unusable) else {
+        return;
+    };
+    // A thread of its own, because this one's local variables are gone.
+    let thread = without_signals(|| std::thread::Builder::new().spawn(move || deliver(&reactor)));
+    if let Ok(thread) = thread {
+        // A panic was reported, and nothing is left to do.
+        let _ = thread.join();
+    }
+}
+
+/// Delivers what the program wrote, and closes the node. The kernel would do so for TCP after the
+/// end of the process.
+fn deliver(reactor: &Reactor) {
+    shut_down_all();
+    let end = Instant::now() + PATIENCE;
+    while !reactor.is_drained() && Instant::now() < end {
+        std::thread::sleep(LOOK);
+    }
+    reactor.close_all();
+    if let Err(error) = reactor.node.close(PATIENCE) {
+        crate::tell(format!("not all that was sent has arrived: {error}"));
+    }
+}
+
+/// Ends the program's direction of all connections with other nodes.
+fn shut_down_all() {
+    for fd in kernel::descriptors() {
+        kernel::with(fd, |socket| {
+            let peer = rustix::net::getpeername(socket)
+                .ok()
+                .flatten()
+                .and_then(of_ip);
+            if peer.is_some_and(|peer| table::lock().ends(peer).is_some()) {
+                // It fails if the connection is over.
+                let _ = rustix::net::shutdown(socket, Shutdown::Write);
+            }
+        });
+    }
+}

@@ -1,0 +1,122 @@
+//! The thread that waits for the program's bytes.
+
+use crate::door::Door;
+use crate::link::Link;
+use crate::task;
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use suci::SharedNode;
+
+/// Events that one call takes.
+const EVENTS: usize = 256;
+
+/// All connections and listeners of the process.
+#[derive(Debug)]
+pub(crate) struct Reactor {
+    pub(crate) node: SharedNode,
+    epoll: OwnedFd,
+    links: Mutex<BTreeMap<u64, Arc<Link>>>,
+    doors: Mutex<BTreeMap<u16, Arc<Door>>>,
+    next_number: AtomicU64,
+}
+
+fn lock<T>(map: &Mutex<T>) -> MutexGuard<'_, T> {
+    // No code between lock and unlock leaves it half changed.
+    map.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Reactor {
+    /// Starts the thread. It lives as long as the process.
+    pub(crate) fn start(node: SharedNode) -> io::Result<Arc<Self>> {
+        let reactor = Arc::new(Self {
+            node,
+            epoll: epoll::create(CreateFlags::CLOEXEC)?,
+            links: Mutex::default(),
+            doors: Mutex::default(),
+            next_number: AtomicU64::new(0),
+        });
+        let served = Arc::clone(&reactor);
+        let thread = thread::Builder::new().name("suci-preload".to_owned());
+        thread.spawn(move || served.serve())?;
+        Ok(reactor)
+    }
+
+    fn serve(&self) {
+        let mut events: Vec<Event> = Vec::with_capacity(EVENTS);
+        loop {
+            // A signal may interrupt it.
+            let _ = epoll::wait(&self.epoll, spare_capacity(&mut events), None);
+            for event in events.drain(..) {
+                let link = lock(&self.links).get(&event.data.u64()).cloned();
+                if let Some(link) = link {
+                    task::run(link);
+                }
+            }
+        }
+    }
+
+    /// Returns the descriptor of the thread's epoll.
+    pub(crate) fn descriptor(&self) -> RawFd {
+        self.epoll.as_raw_fd()
+    }
+
+    /// Returns a number for a connection.
+    pub(crate) fn number(&self) -> u64 {
+        self.next_number.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Keeps a connection until it is over.
+    pub(crate) fn keep(&self, number: u64, link: Arc<Link>) {
+        lock(&self.links).insert(number, link);
+    }
+
+    /// Forgets a connection that is over.
+    pub(crate) fn forget(&self, number: u64) {
+        lock(&self.links).remove(&number);
+    }
+
+    /// Runs the connection whenever the socket becomes readable or writable.
+    pub(crate) fn watch(&self, number: u64, socket: impl AsFd) -> io::Result<()> {
+        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+        Ok(epoll::add(
+            &self.epoll,
+            socket,
+            EventData::new_u64(number),
+            flags,
+        )?)
+    }
+
+    /// Returns true if a listener at the port is there.
+    pub(crate) fn has_door(&self, port: u16) -> bool {
+        lock(&self.doors).contains_key(&port)
+    }
+
+    /// Keeps a listener until it is closed.
+    pub(crate) fn keep_door(&self, port: u16, door: Arc<Door>) {
+        lock(&self.doors).insert(port, door);
+    }
+
+    /// Forgets a listener that is closed.
+    pub(crate) fn forget_door(&self, port: u16) {
+        lock(&self.doors).remove(&port);
+    }
+
+    /// Returns true if nothing that the program wrote waits for its way to the node.
+    pub(crate) fn is_drained(&self) -> bool {
+        lock(&self.links).values().all(|link| link.is_drained())
+    }
+
+    /// Closes all connections and listeners.
+    pub(crate) fn close_all(&self) {
+        let links: Vec<_> = lock(&self.links).values().cloned().collect();
+        links.into_iter().for_each(Link::close);
+        let doors: Vec<_> = lock(&self.doors).values().cloned().collect();
+        doors.into_iter().for_each(Door::close);
+    }
+}

@@ -1,0 +1,130 @@
+//! The book, and which addresses belong to its nodes.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::OnceLock;
+use suci::{AddressBook, NodeId, env};
+
+/// The variable that allows packets without encryption beyond loopback.
+pub(crate) const PLAIN: &str = "SUCI_PRELOAD_PLAIN";
+
+/// The settings of the environment.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) own: NodeId,
+    pub(crate) book: AddressBook,
+    pub(crate) allows_plain: bool,
+    /// Addresses that belong to exactly one node; nothing for those of several.
+    nodes: BTreeMap<IpAddr, Option<NodeId>>,
+}
+
+/// Returns the settings. Without any, or with wrong ones, which the user is told, all stays TCP.
+/// The first call reads the book, and blocks for the file and for resolving names.
+pub(crate) fn get() -> Option<&'static Settings> {
+    static SETTINGS: OnceLock<Option<Settings>> = OnceLock::new();
+    let settings = SETTINGS.get_or_init(|| {
+        crate::process::inside(read).unwrap_or_else(|problem| {
+            crate::tell(format!("{problem}. All connections are TCP"));
+            None
+        })
+    });
+    settings.as_ref()
+}
+
+fn read() -> Result<Option<Settings>, String> {
+    let own = env::id().map_err(|error| error.to_string())?;
+    let (own, path) = match (own, std::env::var_os(env::BOOK)) {
+        (Some(own), Some(path)) => (own, path),
+        (None, None) => return Ok(None),
+        (None, Some(_)) => return Err(format!("{} is not set: set it to a node", env::ID)),
+        (Some(_), None) => return Err(format!("{} is not set: set it to a book", env::BOOK)),
+    };
+    let book = AddressBook::read(path).map_err(|error| error.to_string())?;
+    let allows_plain = std::env::var_os(PLAIN).is_some_and(|value| value == "1");
+    Ok(Some(Settings::new(own, book, allows_plain)))
+}
+
+impl Settings {
+    fn new(own: NodeId, book: AddressBook, allows_plain: bool) -> Self {
+        let mut nodes = BTreeMap::new();
+        for (node, _) in book.iter() {
+            for address in book.addresses(node) {
+                match nodes.entry(address.ip().to_canonical()) {
+                    Entry::Vacant(entry) => drop(entry.insert(Some(node))),
+                    Entry::Occupied(mut entry) if *entry.get() != Some(node) => {
+                        entry.insert(None);
+                    }
+                    Entry::Occupied(_) => {}
+                }
+            }
+        }
+        Self {
+            own,
+            book,
+            allows_plain,
+            nodes,
+        }
+    }
+
+    /// Returns the other node at this address, if it has one alone.
+    pub(crate) fn node_at(&self, ip: IpAddr) -> Option<NodeId> {
+        let node = self.nodes.get(&ip.to_canonical()).copied().flatten()?;
+        (node != self.own).then_some(node)
+    }
+
+    /// Returns true if clients on other nodes reach a listener at this address.
+    pub(crate) fn is_reached_at(&self, ip: IpAddr) -> bool {
+        let ip = ip.to_canonical();
+        let own = self.book.addresses(self.own);
+        ip.is_unspecified() || own.iter().any(|own| own.ip().to_canonical() == ip)
+    }
+
+    /// Returns the address that programs are told of a node and a port: of the family of `like`, if
+    /// the node has one.
+    pub(crate) fn address_of(&self, node: NodeId, port: u16, like: IpAddr) -> SocketAddr {
+        let mut all = self.book.addresses(node).iter().map(SocketAddr::ip);
+        let same = all.clone().find(|ip| ip.is_ipv4() == like.is_ipv4());
+        // Nodes that open connections are in the book.
+        let ip = same.or_else(|| all.next()).unwrap_or(like);
+        SocketAddr::new(ip, port)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(book: &str) -> Settings {
+        Settings::new(NodeId(0), AddressBook::parse(book, "test").unwrap(), false)
+    }
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn an_address_of_one_other_node_is_its_own() {
+        let settings = settings("0 192.0.2.1:7000\n1 192.0.2.2:7000\n2 [2001:db8::2]:7000\n");
+        assert_eq!(settings.node_at(ip("192.0.2.2")), Some(NodeId(1)));
+        assert_eq!(settings.node_at(ip("::ffff:192.0.2.2")), Some(NodeId(1)));
+        assert_eq!(settings.node_at(ip("2001:db8::2")), Some(NodeId(2)));
+        assert_eq!(settings.node_at(ip("192.0.2.1")), None, "this node");
+        assert_eq!(settings.node_at(ip("192.0.2.3")), None, "no node");
+    }
+
+    #[test]
+    fn an_address_of_several_nodes_is_no_nodes() {
+        let settings = settings("0 192.0.2.1:7000\n1 192.0.2.2:7000\n2 192.0.2.2:7001\n");
+        assert_eq!(settings.node_at(ip("192.0.2.2")), None);
+    }
+
+    #[test]
+    fn other_nodes_reach_listeners_at_the_nodes_addresses() {
+        let settings = settings("0 192.0.2.1:7000\n1 192.0.2.2:7000\n");
+        assert!(settings.is_reached_at(ip("0.0.0.0")));
+        assert!(settings.is_reached_at(ip("::")));
+        assert!(settings.is_reached_at(ip("192.0.2.1")));
+        assert!(!settings.is_reached_at(ip("127.0.0.1")));
+    }
+}

@@ -1,0 +1,123 @@
+//! Which addresses programs are told.
+
+use crate::address::{canonical, in_family_of};
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Failures that are kept until the program asks for them. It may never do.
+const MOST_FAILURES: usize = 256;
+
+/// The addresses of a connection between nodes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ends {
+    pub(crate) local: SocketAddr,
+    pub(crate) peer: SocketAddr,
+}
+
+impl Ends {
+    /// Returns these as a socket has them whose peer is at `kernel_peer`.
+    pub(crate) fn in_family_of(self, kernel_peer: SocketAddr) -> Self {
+        Self {
+            local: in_family_of(kernel_peer, self.local),
+            peer: in_family_of(kernel_peer, self.peer),
+        }
+    }
+}
+
+/// The addresses and errors that the program is told instead of the kernel's.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    /// By the address of this library's end: the peer's address to the program's end.
+    ends: BTreeMap<SocketAddr, Ends>,
+    /// Errors of connections that failed, by the cookie of the program's socket.
+    failures: VecDeque<(u64, i32)>,
+}
+
+static TABLE: Mutex<Table> = Mutex::new(Table {
+    ends: BTreeMap::new(),
+    failures: VecDeque::new(),
+});
+
+/// Locks the table. Nobody keeps it locked for long, except for a fork.
+pub(crate) fn lock() -> MutexGuard<'static, Table> {
+    TABLE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A connection in the table, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Entry(SocketAddr);
+
+impl Entry {
+    /// Enters a connection by the address of this library's end.
+    pub(crate) fn new(own_end: SocketAddr, ends: Ends) -> Self {
+        lock().ends.insert(own_end, ends);
+        Self(own_end)
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        lock().ends.remove(&self.0);
+    }
+}
+
+impl Table {
+    /// Returns true if a socket of this library is at this address.
+    pub(crate) fn has(&self, own_end: SocketAddr) -> bool {
+        self.ends.contains_key(&own_end)
+    }
+
+    /// Returns the addresses for a socket whose peer, to the kernel, is at `kernel_peer`.
+    pub(crate) fn ends(&self, kernel_peer: SocketAddr) -> Option<Ends> {
+        let ends = self.ends.get(&canonical(kernel_peer))?;
+        Some(ends.in_family_of(kernel_peer))
+    }
+
+    /// Keeps the error of a connection that failed.
+    pub(crate) fn fail(&mut self, cookie: u64, errno: i32) {
+        if self.failures.len() >= MOST_FAILURES {
+            self.failures.pop_front();
+        }
+        self.failures.push_back((cookie, errno));
+    }
+
+    /// Takes the error of a connection that failed.
+    pub(crate) fn take_failure(&mut self, cookie: u64) -> Option<i32> {
+        let at = self.failures.iter().position(|(of, _)| *of == cookie)?;
+        self.failures.remove(at).map(|(_, errno)| errno)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_follow_the_family_of_the_socket() {
+        // No kernel gives this port to a socket.
+        let own_end: SocketAddr = "127.0.0.1:0".parse().unwrap();
+        let ends = Ends {
+            local: "192.0.2.1:80".parse().unwrap(),
+            peer: "192.0.2.2:32768".parse().unwrap(),
+        };
+        let entry = Entry::new(own_end, ends);
+        assert_eq!(lock().ends(own_end).unwrap().peer, ends.peer);
+        let mapped = in_family_of("[::]:0".parse().unwrap(), own_end);
+        let found = lock().ends(mapped).unwrap();
+        assert_eq!(found.local.to_string(), "[::ffff:192.0.2.1]:80");
+        drop(entry);
+        assert!(lock().ends(own_end).is_none());
+    }
+
+    #[test]
+    fn a_failure_is_told_once_and_old_ones_are_forgotten() {
+        let mut table = Table::default();
+        for cookie in 0..=MOST_FAILURES as u64 {
+            table.fail(cookie, libc::ECONNREFUSED);
+        }
+        assert_eq!(table.take_failure(0), None);
+        assert_eq!(table.take_failure(9), Some(libc::ECONNREFUSED));
+        assert_eq!(table.take_failure(9), None);
+    }
+}
