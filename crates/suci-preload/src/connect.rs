@@ -73,21 +73,33 @@ pub(crate) fn connect(fd: c_int, destination: SocketAddr) -> Option<Result<(), E
     let node = settings.node_at(destination.ip())?;
     kernel::with(fd, |socket| {
         kernel::is_tcp(socket).then(|| match begin(fd, socket, destination, node, settings) {
-            Ok(true) => finish(socket),
-            Ok(false) => Err(Errno::INPROGRESS),
+            Ok(Begun::Connected) => Ok(()),
+            Ok(Begun::Blocking) => finish(socket),
+            Ok(Begun::Waiting) => Err(Errno::INPROGRESS),
             Err(error) => Err(Errno::from_raw_os_error(errno_of(&error))),
         })
     })?
 }
 
-/// Begins to connect. Returns true if the program is to wait.
+/// What became of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Begun {
+    /// The socket waits, and does not block.
+    Waiting,
+    /// The socket waits, and blocks its program.
+    Blocking,
+    /// The socket is connected by an earlier call.
+    Connected,
+}
+
+/// Begins to connect.
 fn begin(
     fd: c_int,
     socket: BorrowedFd<'_>,
     destination: SocketAddr,
     node: NodeId,
     settings: &'static Settings,
-) -> io::Result<bool> {
+) -> io::Result<Begun> {
     let cookie = sockopt::socket_cookie(socket)?;
     // The program may ask by a second call how the first one ended.
     if let Some(errno) = table::lock().take_failure(cookie) {
@@ -96,7 +108,10 @@ fn begin(
     let reactor = process::reactor(settings).ok_or(ErrorKind::NetworkDown)?;
     let bound = kernel::local(socket)?.port();
     let silence = Silence::new(destination)?;
-    let blocks = begin_silently(socket, in_family_of(destination, silence.address))?;
+    let begun = begin_silently(socket, in_family_of(destination, silence.address))?;
+    if begun == Begun::Connected {
+        return Ok(begun);
+    }
     let peer = Address {
         node,
         port: destination.port(),
@@ -125,14 +140,12 @@ fn begin(
         silence,
     };
     Link::open(&reactor, opening);
-    Ok(blocks)
+    Ok(begun)
 }
 
-/// Begins to connect to where nobody answers, without blocking. Returns true for a socket that
-/// blocks otherwise.
-///
-/// It fails as `connect` does for a socket that is connected already.
-fn begin_silently(socket: BorrowedFd<'_>, to: SocketAddr) -> io::Result<bool> {
+/// Begins to connect to where nobody answers, without blocking. It fails as `connect` does for a
+/// socket that is connected or waits already.
+fn begin_silently(socket: BorrowedFd<'_>, to: SocketAddr) -> io::Result<Begun> {
     let flags = fcntl_getfl(socket)?;
     let blocks = !flags.contains(OFlags::NONBLOCK);
     if blocks {
@@ -143,9 +156,11 @@ fn begin_silently(socket: BorrowedFd<'_>, to: SocketAddr) -> io::Result<bool> {
         fcntl_setfl(socket, flags)?;
     }
     match begun {
-        Err(Errno::INPROGRESS) => Ok(blocks),
+        Err(Errno::INPROGRESS) if blocks => Ok(Begun::Blocking),
+        Err(Errno::INPROGRESS) => Ok(Begun::Waiting),
         Err(error) => Err(error.into()),
-        Ok(()) => Err(ErrorKind::NetworkDown.into()),
+        // The first call after a socket stopped waiting succeeds.
+        Ok(()) => Ok(Begun::Connected),
     }
 }
 
@@ -164,7 +179,13 @@ fn finish(socket: BorrowedFd<'_>) -> Result<(), Errno> {
         }
     }
     match sockopt::socket_error(socket)? {
-        Ok(()) => Ok(()),
+        Ok(()) => {
+            // Tells the kernel that nobody waits any more. The address is not used.
+            if let Some(peer) = rustix::net::getpeername(socket)? {
+                rustix::net::connect(socket, &peer)?;
+            }
+            Ok(())
+        }
         Err(error) => Err(failure_of(socket).unwrap_or(error)),
     }
 }

@@ -122,7 +122,7 @@ impl Door {
     }
 
     /// Lets a client in.
-    fn admit(&self, stream: SuciStream, client: Address) -> io::Result<()> {
+    fn admit(self: &Arc<Self>, stream: SuciStream, client: Address) -> io::Result<()> {
         let caller = Caller::new(self.target)?;
         let address_of = |of: Address| {
             let like = canonical(self.target).ip();
@@ -135,7 +135,7 @@ impl Door {
         // The program may accept as soon as the call begins.
         let entry = Entry::new(caller.address, ends);
         let kernel = caller.call(self.target)?;
-        Link::copy(&self.reactor, stream, kernel, entry)
+        Link::copy(&self.reactor, Arc::clone(self), stream, kernel, entry)
     }
 }
 

@@ -1,6 +1,7 @@
 //! A connection with another node: opening, then copying in both directions.
 
 use crate::connect::{Program, errno_of};
+use crate::door::Door;
 use crate::kernel::{self, Silence};
 use crate::reactor::Reactor;
 use crate::table::Entry;
@@ -31,6 +32,8 @@ pub(crate) struct Link {
     number: u64,
     reactor: Arc<Reactor>,
     phase: Serial<Phase>,
+    /// The listener that it came by.
+    door: Option<Arc<Door>>,
     is_drained: AtomicBool,
     /// The process ends.
     is_closed: AtomicBool,
@@ -191,31 +194,30 @@ impl Flow {
 impl Link {
     /// Waits for a connection to another node, then copies.
     pub(crate) fn open(reactor: &Arc<Reactor>, opening: Opening) {
-        Self::start(reactor, reactor.number(), Phase::Opening(opening));
+        Self::start(reactor, reactor.number(), None, Phase::Opening(opening));
     }
 
     /// Copies between a connection from another node and the program.
     pub(crate) fn copy(
         reactor: &Arc<Reactor>,
+        door: Arc<Door>,
         stream: SuciStream,
         kernel: TcpStream,
         entry: Entry,
     ) -> io::Result<()> {
         let number = reactor.number();
         reactor.watch(number, &kernel)?;
-        Self::start(
-            reactor,
-            number,
-            Phase::Open(Flow::new(stream, kernel, entry)),
-        );
+        let flow = Flow::new(stream, kernel, entry);
+        Self::start(reactor, number, Some(door), Phase::Open(flow));
         Ok(())
     }
 
-    fn start(reactor: &Arc<Reactor>, number: u64, phase: Phase) {
+    fn start(reactor: &Arc<Reactor>, number: u64, door: Option<Arc<Door>>, phase: Phase) {
         let link = Arc::new(Self {
             number,
             reactor: Arc::clone(reactor),
             phase: Serial::new(phase),
+            door,
             is_drained: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
         });
@@ -251,13 +253,22 @@ impl Link {
                 Err(error) => opening.program.fail(errno_of(&error)),
             }
         }
-        // An error of either end is told to the other one by closing.
         if let Phase::Open(flow) = phase
             && !self.is_closed.load(Ordering::Acquire)
-            && matches!(flow.copy(&mut cx), Ok(false))
         {
-            self.is_drained.store(flow.is_drained(), Ordering::Release);
-            return;
+            match (flow.copy(&mut cx), &self.door) {
+                (Ok(true), _) => {}
+                (Ok(false), _) => {
+                    self.is_drained.store(flow.is_drained(), Ordering::Release);
+                    return;
+                }
+                (Err(error), Some(door)) if error.kind() == ErrorKind::ConnectionRefused => {
+                    // The program has closed its listener.
+                    Arc::clone(door).close();
+                }
+                // The error of one end is told to the other one by closing.
+                (Err(_), _) => {}
+            }
         }
         *phase = Phase::Over;
         self.is_drained.store(true, Ordering::Release);

@@ -1,1 +1,5 @@
+//! Unmodified programs under the preloaded library.
 
+mod cluster;
+mod loopback;
+mod network;

@@ -1,0 +1,167 @@
+//! Two nodes, and the programs that run on them.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{Duration, Instant};
+use xtask::exec::Process;
+
+/// The longest time of a program.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Builds the library, which no test links, and returns its path.
+fn library() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| {
+        let program = std::env::current_exe().unwrap();
+        let dir = program.ancestors().nth(2).unwrap();
+        let mut build = Command::new(env!("CARGO"));
+        build.args(["build", "-q", "--locked", "--lib", "-p", "suci-preload"]);
+        if dir.ends_with("release") {
+            build.arg("--release");
+        }
+        build.arg("--target-dir").arg(dir.parent().unwrap());
+        run(build.current_dir(env!("CARGO_MANIFEST_DIR")));
+        dir.join("libsuci_preload.so")
+    })
+}
+
+/// Compiles the program in C, and returns its path.
+pub(crate) fn in_c() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("preload-peer");
+        let mut compile = Command::new("gcc");
+        compile.args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-o"]);
+        run(compile.arg(&program).arg(source("peer.c")));
+        program
+    })
+}
+
+fn source(name: &str) -> PathBuf {
+    let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
+    programs.join(name)
+}
+
+/// Runs a command, which must succeed in time. Returns what it wrote to stdout and stderr.
+pub(crate) fn run(command: &mut Command) -> [String; 2] {
+    let mut process =
+        Process::spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped())).unwrap();
+    let (out, err) = (process.child().stdout.take(), process.child().stderr.take());
+    let said = std::thread::scope(|scope| {
+        let out = scope.spawn(|| std::io::read_to_string(out.unwrap()).unwrap());
+        let err = scope.spawn(|| std::io::read_to_string(err.unwrap()).unwrap());
+        let end = process.finish_by(Instant::now() + PATIENCE);
+        let said = [out, err].map(|reader| reader.join().unwrap());
+        end.unwrap_or_else(|why| panic!("{why}\n{said:?}"));
+        said
+    });
+    said
+}
+
+/// Two nodes in a book.
+pub(crate) struct Nodes {
+    /// Their addresses.
+    pub(crate) ips: [String; 2],
+    book: PathBuf,
+    _dir: tempfile::TempDir,
+}
+
+impl Nodes {
+    pub(crate) fn new(ips: [String; 2]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let book = dir.path().join("book");
+        let addresses = ips
+            .each_ref()
+            .map(|ip| SocketAddr::new(ip.parse().unwrap(), 7100));
+        let [first, second] = addresses;
+        std::fs::write(&book, format!("0 {first}\n1 {second}\n")).unwrap();
+        Self {
+            ips,
+            book,
+            _dir: dir,
+        }
+    }
+
+    /// On this host, at addresses of loopback that no other test has.
+    pub(crate) fn on_loopback() -> Self {
+        static NUMBER: AtomicU8 = AtomicU8::new(1);
+        let pid = std::process::id();
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let ip = |host| format!("127.{}.{number}.{host}", 64 + pid % 128);
+        Self::new([1 + pid / 128 % 100, 101 + pid / 128 % 100].map(ip))
+    }
+
+    /// Lets a command run as the process of a node.
+    pub(crate) fn set_up<'a>(&self, node: usize, command: &'a mut Command) -> &'a mut Command {
+        command
+            .env("SUCI_ID", node.to_string())
+            .env("SUCI_BOOK", &self.book)
+            .env("SUCI_PRELOAD_PLAIN", "1")
+            .env("LD_PRELOAD", library())
+    }
+
+    /// The program in Python on a node.
+    pub(crate) fn python(&self, node: usize, words: &[&str]) -> Command {
+        let mut command = plain_python(words);
+        self.set_up(node, &mut command);
+        command
+    }
+
+    /// Serves on node 0.
+    pub(crate) fn serve(&self, role: &str, words: &[&str]) -> Server {
+        let words = [&[role, &self.ips[0]], words].concat();
+        Server::start(&mut self.python(0, &words))
+    }
+
+    /// Calls the server from node 1. Returns what the client said.
+    pub(crate) fn call(&self, server: &Server, role: &str, words: &[&str]) -> String {
+        let words = [&[role, &self.ips[0], &server.port], words].concat();
+        let [said, warned] = run(&mut self.python(1, &words));
+        assert_eq!(warned, "", "{role}");
+        said
+    }
+}
+
+/// The program in Python, without the library.
+pub(crate) fn plain_python(words: &[&str]) -> Command {
+    let mut command = Command::new("python3");
+    command.arg(source("peer.py")).args(words);
+    command
+}
+
+/// A program that said at which port it listens.
+pub(crate) struct Server {
+    process: Process,
+    output: BufReader<std::process::ChildStdout>,
+    pub(crate) port: String,
+}
+
+impl Server {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let mut process = Process::spawn(command.stdout(Stdio::piped())).unwrap();
+        let mut output = BufReader::new(process.child().stdout.take().unwrap());
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        let port = line
+            .strip_prefix("port ")
+            .unwrap_or_else(|| panic!("{command:?}: {line:?}"));
+        Self {
+            process,
+            output,
+            port: port.trim().to_owned(),
+        }
+    }
+
+    /// Waits for its successful end. Returns what it said.
+    pub(crate) fn finish(mut self) -> String {
+        let mut said = String::new();
+        self.output.read_to_string(&mut said).unwrap();
+        self.process.finish_by(Instant::now() + PATIENCE).unwrap();
+        said
+    }
+}

@@ -1,0 +1,159 @@
+//! Programs on two nodes of this host, whose addresses differ.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use crate::cluster::{Nodes, Server, in_c, plain_python, run};
+use std::process::{Command, Stdio};
+
+#[test]
+fn an_exchange_has_the_nodes_addresses() {
+    let nodes = Nodes::on_loopback();
+    let server = nodes.serve("serve_one_by_one", &["1"]);
+    nodes.call(&server, "call_echo", &[&nodes.ips[1]]);
+    let [server_ip, client_ip] = &nodes.ips;
+    assert_eq!(
+        server.finish(),
+        format!("client {client_ip} at {server_ip}\n")
+    );
+}
+
+#[test]
+fn a_listener_at_any_address_serves_nodes_and_clients_of_tcp() {
+    let nodes = Nodes::on_loopback();
+    for any in ["0.0.0.0", "::"] {
+        let server = Server::start(&mut nodes.python(0, &["serve_one_by_one", any, "2"]));
+        nodes.call(&server, "call_echo", &[&nodes.ips[1]]);
+        run(&mut plain_python(&[
+            "call_echo",
+            "127.0.0.1",
+            &server.port,
+            "127.0.0.1",
+        ]));
+        let said = server.finish().replace("::ffff:", "");
+        let [server_ip, client_ip] = &nodes.ips;
+        let wanted = format!("client {client_ip} at {server_ip}\nclient 127.0.0.1 at 127.0.0.1\n");
+        assert_eq!(said, wanted, "{any}");
+    }
+}
+
+#[test]
+fn a_port_without_listener_refuses() {
+    let nodes = Nodes::on_loopback();
+    let server = nodes.serve("serve_one_by_one", &["1"]);
+    nodes.call(&server, "call_refused", &[]);
+    server.finish();
+}
+
+#[test]
+fn many_connections_that_do_not_block() {
+    let nodes = Nodes::on_loopback();
+    let server = nodes.serve("serve_events", &["40"]);
+    nodes.call(&server, "call_events", &["40"]);
+    server.finish();
+}
+
+#[test]
+fn children_serve_connections_of_their_parent() {
+    let nodes = Nodes::on_loopback();
+    let server = nodes.serve("serve_in_children", &["3"]);
+    for _ in 0..3 {
+        nodes.call(&server, "call_echo", &[&nodes.ips[1]]);
+    }
+    server.finish();
+}
+
+#[test]
+fn workers_accept_connections_of_their_parent() {
+    let nodes = Nodes::on_loopback();
+    let server = nodes.serve("serve_by_workers", &["3"]);
+    for _ in 0..3 {
+        nodes.call(&server, "call_echo", &[&nodes.ips[1]]);
+    }
+    server.finish();
+}
+
+#[test]
+fn a_child_uses_the_connection_of_its_parent() {
+    let nodes = Nodes::on_loopback();
+    let server = nodes.serve("serve_one_by_one", &["1"]);
+    let words = ["call_from_child", &nodes.ips[0], &server.port];
+    let [_, warned] = run(&mut nodes.python(1, &words));
+    assert!(warned.contains("node 1 cannot be opened"), "{warned}");
+    server.finish();
+}
+
+#[test]
+fn a_process_delivers_before_it_ends() {
+    let nodes = Nodes::on_loopback();
+    let server = nodes.serve("serve_sink", &[]);
+    let sent = nodes.call(&server, "call_and_leave", &[]);
+    assert_eq!(server.finish(), sent);
+}
+
+#[test]
+fn connections_leave_nothing_behind() {
+    let nodes = Nodes::on_loopback();
+    let server = nodes.serve("serve_one_by_one", &["200"]);
+    nodes.call(&server, "call_often", &["200"]);
+    server.finish();
+}
+
+#[test]
+fn a_closed_listener_refuses() {
+    let nodes = Nodes::on_loopback();
+    let mut command = nodes.python(0, &["serve_and_close_listener", &nodes.ips[0]]);
+    let server = Server::start(command.stdin(Stdio::piped()));
+    nodes.call(&server, "call_until_refused", &[]);
+}
+
+#[test]
+fn a_killed_process_ends_its_connections() {
+    let nodes = Nodes::on_loopback();
+    let server = nodes.serve("serve_and_die", &[]);
+    nodes.call(&server, "call_the_dying", &[]);
+}
+
+#[test]
+fn a_program_in_c_finds_what_tcp_has() {
+    let nodes = Nodes::on_loopback();
+    let in_c = |node, words: &[&str]| {
+        let mut command = Command::new(in_c());
+        command.args(words);
+        nodes.set_up(node, &mut command);
+        command
+    };
+    let server = Server::start(&mut in_c(0, &["serve", &nodes.ips[0]]));
+    run(&mut in_c(1, &["call", &nodes.ips[0], &server.port]));
+    server.finish();
+}
+
+#[test]
+fn without_a_node_listeners_serve_tcp_and_connections_to_nodes_fail() {
+    let nodes = Nodes::on_loopback();
+    let taken = std::net::UdpSocket::bind((nodes.ips[0].as_str(), 7100)).unwrap();
+    let mut command = nodes.python(0, &["serve_one_by_one", &nodes.ips[0], "1"]);
+    let server = Server::start(command.stderr(Stdio::null()));
+    run(&mut plain_python(&[
+        "call_echo",
+        &nodes.ips[0],
+        &server.port,
+        "127.0.0.1",
+    ]));
+    server.finish();
+    let words = ["call_with_error", &nodes.ips[1], "80", "ENETDOWN"];
+    let [_, warned] = run(&mut nodes.python(0, &words));
+    assert!(warned.contains("node 0 cannot be opened"), "{warned}");
+    drop(taken);
+}
+
+#[test]
+fn wrong_settings_leave_tcp_alone_and_say_so() {
+    let nodes = Nodes::on_loopback();
+    let server = Server::start(&mut plain_python(&["serve_one_by_one", &nodes.ips[0], "1"]));
+    let words = ["call_echo", &nodes.ips[0], &server.port, "127.0.0.1"];
+    let [_, warned] = run(nodes.python(1, &words).env_remove("SUCI_ID"));
+    assert_eq!(
+        warned,
+        "suci-preload: SUCI_ID is not set: set it to a node. All connections are TCP\n"
+    );
+    server.finish();
+}

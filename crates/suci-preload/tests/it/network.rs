@@ -1,0 +1,51 @@
+//! Programs on two hosts.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use crate::cluster::{Nodes, Server, plain_python, run};
+use xtask::netns::{INTERFACE, Netns, Pair};
+
+/// Lets no segment of TCP in.
+fn refuse_tcp(host: &Netns) {
+    let rules = format!(
+        "table inet no_tcp {{ chain arriving {{ type filter hook input priority 0; \
+         iifname \"{INTERFACE}\" meta l4proto tcp drop; }}; }}"
+    );
+    host.run(&["nft", &rules]).unwrap();
+}
+
+/// The exchange goes between the nodes although no TCP does, and packets are lost.
+fn exchange(ips: [String; 2], pair: &Pair) {
+    let nodes = Nodes::new(ips);
+    let start = |node: usize, words: &[&str]| {
+        let inner = plain_python(words);
+        let host = [&pair.b, &pair.a][node];
+        let mut command = host.command(inner.get_program());
+        nodes.set_up(node, command.args(inner.get_args()));
+        command
+    };
+    let server = Server::start(&mut start(0, &["serve_one_by_one", &nodes.ips[0], "3"]));
+    for _ in 0..3 {
+        run(&mut start(
+            1,
+            &["call_echo", &nodes.ips[0], &server.port, &nodes.ips[1]],
+        ));
+    }
+    let [server_ip, client_ip] = &nodes.ips;
+    let line = format!("client {client_ip} at {server_ip}\n");
+    assert_eq!(server.finish(), line.repeat(3));
+}
+
+#[test]
+fn connections_between_hosts_go_between_nodes() {
+    let pair = Pair::new().unwrap();
+    pair.offloads_off().unwrap();
+    pair.drop_randomly(0.01).unwrap();
+    refuse_tcp(&pair.a);
+    refuse_tcp(&pair.b);
+    exchange(
+        [pair.b_addr().to_string(), pair.a_addr().to_string()],
+        &pair,
+    );
+    let ip = |v6| format!("{v6}");
+    exchange([ip(pair.b_addr6()), ip(pair.a_addr6())], &pair);
+}

@@ -1,0 +1,305 @@
+"""The ends of connections in the tests of suci-preload: peer.py ROLE ARGUMENT..."""
+
+import errno
+import hashlib
+import os
+import select
+import selectors
+import socket
+import sys
+import time
+
+PART = 1 << 16
+
+
+def say(*words):
+    print(*words, flush=True)
+
+
+def listen(host):
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    is_any = host == "::"
+    listener = socket.create_server(
+        (host, 0), family=family, backlog=64, dualstack_ipv6=is_any
+    )
+    say("port", listener.getsockname()[1])
+    return listener
+
+
+def echo_on(connection):
+    while data := connection.recv(PART):
+        connection.sendall(data)
+
+
+def read_all(connection):
+    data = bytearray()
+    while part := connection.recv(PART):
+        data += part
+    return bytes(data)
+
+
+def wait_until(check):
+    deadline = time.monotonic() + 30
+    while not check():
+        assert time.monotonic() < deadline, "it did not happen within 30 s"
+        time.sleep(0.01)
+
+
+# ---- servers
+
+def serve_one_by_one(host, count):
+    """Returns what `count` clients send, and says who they are."""
+    listener = listen(host)
+    for _ in range(int(count)):
+        connection, peer = listener.accept()
+        assert connection.getpeername() == peer
+        say("client", peer[0], "at", connection.getsockname()[0])
+        with connection:
+            echo_on(connection)
+
+
+def serve_events(host, count):
+    """The same for clients at once, with a selector."""
+    selector = selectors.DefaultSelector()
+    listener = listen(host)
+    listener.setblocking(False)
+    selector.register(listener, selectors.EVENT_READ, None)
+    left = int(count)
+    while left:
+        for key, _ in selector.select():
+            if key.data is None:
+                connection, _ = listener.accept()
+                connection.setblocking(False)
+                selector.register(connection, selectors.EVENT_READ, bytearray())
+                continue
+            connection, waiting = key.fileobj, key.data
+            # Reads only when all is written.
+            if not waiting:
+                data = connection.recv(PART)
+                if not data:
+                    selector.unregister(connection)
+                    connection.close()
+                    left -= 1
+                    continue
+                waiting += data
+            try:
+                del waiting[: connection.send(waiting)]
+            except BlockingIOError:
+                pass
+            wanted = selectors.EVENT_WRITE if waiting else selectors.EVENT_READ
+            selector.modify(connection, wanted, waiting)
+
+
+def serve_in_children(host, count):
+    """Forks for each client."""
+    listener = listen(host)
+    for _ in range(int(count)):
+        connection, peer = listener.accept()
+        child = os.fork()
+        if child == 0:
+            listener.close()
+            assert connection.getpeername() == peer
+            echo_on(connection)
+            connection.close()
+            os._exit(0)
+        connection.close()
+    for _ in range(int(count)):
+        assert os.wait()[1] == 0
+
+
+def serve_by_workers(host, count):
+    """Accepts in children that were forked before."""
+    listener = listen(host)
+    # A client must not come before the node is told of the listener; it is, by now.
+    for _ in range(int(count)):
+        if os.fork() == 0:
+            connection, _ = listener.accept()
+            echo_on(connection)
+            connection.close()
+            os._exit(0)
+    for _ in range(int(count)):
+        assert os.wait()[1] == 0
+
+
+def serve_sink(host):
+    connection, _ = listen(host).accept()
+    data = read_all(connection)
+    say(len(data), hashlib.sha256(data).hexdigest())
+
+
+def serve_and_close_listener(host):
+    listener = listen(host)
+    connection, _ = listener.accept()
+    listener.close()
+    echo_on(connection)
+    # The connection that finds out, and the one that is refused.
+    connection.close()
+    sys.stdin.read()
+
+
+def serve_and_die(host):
+    connection, _ = listen(host).accept()
+    connection.sendall(b"last words")
+    connection.recv(1)
+    os.kill(os.getpid(), 9)
+
+
+# ---- clients
+
+def call_echo(host, port, own):
+    """Addresses, an exchange, and the end of one direction before the other."""
+    connection = socket.create_connection((host, int(port)))
+    assert connection.getpeername()[:2] == (host, int(port)), connection.getpeername()
+    assert connection.getsockname()[0] == own, connection.getsockname()
+    data = os.urandom(1 << 20)
+    sent = 0
+    back = bytearray()
+    connection.setblocking(False)
+    while len(back) < len(data):
+        wanted = [connection] if sent < len(data) else []
+        readable, writable, _ = select.select([connection], wanted, [], 30)
+        assert readable or writable, "nothing moves"
+        if writable:
+            sent += connection.send(data[sent : sent + PART])
+        if readable:
+            back += connection.recv(PART)
+    assert back == data
+    connection.setblocking(True)
+    connection.shutdown(socket.SHUT_WR)
+    assert connection.recv(1) == b""
+
+
+def call_refused(host, port):
+    """A port where nobody listens, in each way to ask, and another port on the same socket."""
+    refused = socket.socket()
+    assert refused.connect_ex((host, 1)) == errno.ECONNREFUSED
+    assert refused.connect_ex((host, 1)) == errno.ECONNREFUSED
+    refused.connect((host, int(port)))
+    refused.close()
+
+    waiting = socket.socket()
+    waiting.setblocking(False)
+    poll = select.epoll()
+    # Before it connects, as some libraries do.
+    poll.register(waiting, select.EPOLLOUT | select.EPOLLET)
+    poll.poll(0)
+    assert waiting.connect_ex((host, 1)) == errno.EINPROGRESS
+    [(_, events)] = poll.poll(30)
+    assert events & select.EPOLLERR, events
+    assert waiting.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == errno.ECONNREFUSED
+    assert waiting.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0
+
+
+def call_events(host, port, count):
+    """Many connections at once, none of which blocks."""
+    poll = select.epoll()
+    length = 200_000
+    calls = {}
+    for number in range(int(count)):
+        connection = socket.socket()
+        connection.setblocking(False)
+        poll.register(connection, select.EPOLLIN | select.EPOLLOUT | select.EPOLLET)
+        assert connection.connect_ex((host, int(port))) == errno.EINPROGRESS
+        calls[connection.fileno()] = [connection, bytes([number]) * length, bytearray(), False]
+    left = len(calls)
+    while left:
+        events = poll.poll(30)
+        assert events, "nothing moves"
+        for fd, event in events:
+            call = calls[fd]
+            connection, data, back, is_open = call
+            if event & select.EPOLLOUT and not is_open:
+                assert connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0
+                assert connection.getpeername() == (host, int(port))
+                call[3] = True
+            if not call[3]:
+                continue
+            try:
+                while call[1]:
+                    call[1] = call[1][connection.send(call[1]) :]
+            except BlockingIOError:
+                pass
+            try:
+                while len(back) < length and (part := connection.recv(PART)):
+                    back += part
+            except BlockingIOError:
+                pass
+            if len(back) == length and connection.fileno() != -1:
+                assert back == back[:1] * length
+                connection.close()
+                left -= 1
+
+
+def call_and_leave(host, port):
+    """Ends right after a long write, without closing."""
+    connection = socket.create_connection((host, int(port)))
+    data = os.urandom(4 << 20)
+    connection.sendall(data)
+    say(len(data), hashlib.sha256(data).hexdigest())
+    sys.exit(0)
+
+
+def call_often(host, port, count):
+    """Connections one after the other leave nothing behind."""
+    before = None
+    for number in range(int(count)):
+        with socket.create_connection((host, int(port))) as connection:
+            connection.sendall(b"x" * 1000)
+            connection.shutdown(socket.SHUT_WR)
+            assert len(read_all(connection)) == 1000
+        if before is None:
+            time.sleep(0.5)
+            before = len(os.listdir("/proc/self/fd"))
+    wait_until(lambda: len(os.listdir("/proc/self/fd")) <= before)
+
+
+def call_until_refused(host, port):
+    connection = socket.create_connection((host, int(port)))
+    connection.sendall(b"still open")
+    assert connection.recv(100) == b"still open"
+
+    def is_refused():
+        try:
+            with socket.create_connection((host, int(port))) as other:
+                assert other.recv(1) == b""
+        except ConnectionRefusedError:
+            return True
+
+    wait_until(is_refused)
+    connection.sendall(b"still open")
+    assert connection.recv(100) == b"still open"
+
+
+def call_the_dying(host, port):
+    """A peer that is killed ends its connections."""
+    connection = socket.create_connection((host, int(port)))
+    assert connection.recv(100) == b"last words"
+    connection.sendall(b"x")
+    try:
+        assert connection.recv(1) == b""
+    except (ConnectionResetError, TimeoutError):
+        pass
+
+
+def call_from_child(host, port):
+    """A child uses its parent's connection, and cannot make its own."""
+    connection = socket.create_connection((host, int(port)))
+    child = os.fork()
+    if child == 0:
+        connection.sendall(b"from the child")
+        assert connection.recv(100) == b"from the child"
+        assert connection.getpeername() == (host, int(port))
+        assert socket.socket().connect_ex((host, int(port))) == errno.ENETDOWN
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    connection.sendall(b"from the parent")
+    assert connection.recv(100) == b"from the parent"
+
+
+def call_with_error(host, port, name):
+    found = socket.socket().connect_ex((host, int(port)))
+    assert found == getattr(errno, name), errno.errorcode.get(found)
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](*sys.argv[2:])
