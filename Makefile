@@ -33,6 +33,9 @@ BUILD_TOOLS := cc:gcc cc:libc6-dev curl:curl curl:ca-certificates
 HOST_TOOLS := ip:iproute2 tc:iproute2 ethtool:ethtool nft:nftables sysctl:procps \
 	g++:g++ git:git valgrind:valgrind mandoc:mandoc cmake:cmake pkg-config:pkgconf swipl:swi-prolog-nox clang:clang python3:python3
 
+# Programs that the preloaded library is tried with, as command:package pairs.
+PRELOAD_TOOLS := iperf3:iperf3 sockperf:sockperf redis-server:redis-server redis-benchmark:redis-tools
+
 # Needed by the contenders of the bench in C, as file:package pairs.
 BENCH_FILES := /usr/bin/gcc:gcc /usr/include/zmq.h:libzmq3-dev /usr/include/rdma/fabric.h:libfabric-dev \
 	/usr/include/ucp/api/ucp.h:libucx-dev /usr/include/enet/enet.h:libenet-dev \
@@ -41,7 +44,7 @@ BENCH_FILES := /usr/bin/gcc:gcc /usr/include/zmq.h:libzmq3-dev /usr/include/rdma
 # rustup puts its commands there; a shell that was open before does not know.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
-.PHONY: install deb help setup setup-build setup-rust setup-host setup-bench setup-deny setup-mutants prolog demo test sim fuzz bench bench-report doc ladders mutants show soak conformance-shmem evaluate-suci evaluate-dse evaluate-cdp evaluate-cores
+.PHONY: install deb help setup setup-build setup-rust setup-host setup-bench setup-preload setup-deny setup-mutants prolog demo test sim fuzz bench bench-report doc ladders mutants show soak conformance-shmem evaluate-suci evaluate-dse evaluate-cdp evaluate-cores
 
 help: ## This list
 	@echo "make TARGET, where TARGET is"
@@ -100,6 +103,10 @@ setup-bench:
 	elif [ "$${#missing[@]}" -gt 0 ]; then \
 	  echo "as root: apt-get install $${missing[*]}" >&2; \
 	fi
+
+setup-preload:
+	@echo "== setup: programs of TCP for the preloaded library"
+	$(call INSTALL,$(PRELOAD_TOOLS))
 
 setup-deny:
 	@echo "== setup: cargo-deny $(DENY_VERSION) (about a minute when it must be built)"
@@ -200,7 +207,7 @@ mutants: setup-rust setup-mutants ## Mutation tests of recovery, credit and reas
 	@echo "== mutants: mutation tests of recovery, credit and reassembly"
 	$(XTASK) mutants $(if $(SHARD),--shard $(SHARD))
 
-show: setup $(if $(filter speed,$(NAME)),setup-bench) ## What capability NAME (default foundation) must show; ONLY=text picks lines
+show: setup $(if $(filter speed,$(NAME)),setup-bench) $(if $(filter sockets,$(NAME)),setup-preload) ## What capability NAME (default foundation) must show; ONLY=text picks lines
 	@echo "== show: what '$(NAME)' must show"
 	$(XTASK) show $(NAME) $(if $(ONLY),--only '$(ONLY)')
 

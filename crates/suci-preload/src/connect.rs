@@ -81,7 +81,7 @@ pub(crate) fn connect(fd: c_int, destination: SocketAddr) -> Option<Result<(), E
     })?
 }
 
-/// What became of a call.
+/// How a call goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Begun {
     /// The socket waits, and does not block.
@@ -101,8 +101,10 @@ fn begin(
     settings: &'static Settings,
 ) -> io::Result<Begun> {
     let cookie = sockopt::socket_cookie(socket)?;
-    // The program may ask by a second call how the first one ended.
-    if let Some(errno) = table::lock().take_failure(cookie) {
+    // The program may ask by a second call how the first one ended. It is told once.
+    let failure = table::lock().take_failure(cookie);
+    if let Some(errno) = failure {
+        let _ = sockopt::socket_error(socket);
         return Err(io::Error::from_raw_os_error(errno));
     }
     let reactor = process::reactor(settings).ok_or(ErrorKind::NetworkDown)?;

@@ -9,6 +9,7 @@ mod foundation;
 mod house;
 mod layers;
 mod networks;
+mod preload;
 mod security;
 mod sockets;
 mod speed;
@@ -114,7 +115,7 @@ const CAPABILITIES: &[(&str, &[&[Line]])] = &[
     ("classic", &[classic::LINES]),
     ("layers", &[layers::LINES]),
     ("security", &[security::LINES]),
-    ("sockets", &[sockets::LINES]),
+    ("sockets", &[sockets::LINES, preload::LINES]),
 ];
 
 /// Runs the lines of `capability` whose names contain `only`, or just prints them when `list`.

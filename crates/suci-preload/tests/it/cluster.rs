@@ -52,15 +52,14 @@ pub(crate) fn run(command: &mut Command) -> [String; 2] {
     let mut process =
         Process::spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped())).unwrap();
     let (out, err) = (process.child().stdout.take(), process.child().stderr.take());
-    let said = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         let out = scope.spawn(|| std::io::read_to_string(out.unwrap()).unwrap());
         let err = scope.spawn(|| std::io::read_to_string(err.unwrap()).unwrap());
         let end = process.finish_by(Instant::now() + PATIENCE);
         let said = [out, err].map(|reader| reader.join().unwrap());
         end.unwrap_or_else(|why| panic!("{why}\n{said:?}"));
         said
-    });
-    said
+    })
 }
 
 /// Two nodes in a book.

@@ -1,5 +1,4 @@
 //! Programs on two nodes of this host, whose addresses differ.
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use crate::cluster::{Nodes, Server, in_c, plain_python, run};
 use std::process::{Command, Stdio};

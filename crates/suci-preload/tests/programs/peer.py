@@ -189,6 +189,12 @@ def call_refused(host, port):
     assert waiting.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == errno.ECONNREFUSED
     assert waiting.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0
 
+    # By a second call, as hiredis does.
+    assert waiting.connect_ex((host, 1)) == errno.EINPROGRESS
+    assert poll.poll(30)
+    assert waiting.connect_ex((host, 1)) == errno.ECONNREFUSED
+    assert waiting.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0
+
 
 def call_events(host, port, count):
     """Many connections at once, none of which blocks."""

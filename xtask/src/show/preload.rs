@@ -1,0 +1,221 @@
+//! Programs made for TCP under the preloaded library, beside the same ones without it.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::{Figure, Line, median};
+use crate::error::{Context, Failure, Result};
+use crate::exec::{self, Process};
+use crate::netns::{Netns, Pair};
+
+/// Rounds in turns, and seconds of a measurement.
+const ROUNDS: usize = 3;
+const SECONDS: &str = "2";
+
+/// Requests of a run of redis-benchmark.
+const REQUESTS: &str = "20000";
+
+/// The longest time until a server listens, and of a client.
+const PATIENCE: Duration = Duration::from_secs(20);
+const LIMIT: &str = "90";
+
+pub(super) const LINES: &[Line] = &[
+    Line {
+        name: "preload",
+        must: "iperf3, sockperf and redis-benchmark run unmodified between two namespaces; throughput and latency beside TCP",
+        run: |_| compare(0.0),
+    },
+    Line {
+        name: "preload-loss",
+        must: "the same with 1 % of the packets lost",
+        run: |_| compare(0.01),
+    },
+];
+
+/// A program with its server, and its figure.
+struct Program {
+    name: &'static str,
+    port: &'static str,
+    /// The words of the server and of the client, before the server's address.
+    server: &'static [&'static str],
+    client: &'static [&'static str],
+    unit: &'static str,
+    figure: fn(&str) -> Option<f64>,
+}
+
+const PROGRAMS: &[Program] = &[
+    Program {
+        name: "iperf3",
+        port: "5201",
+        server: &["iperf3", "-s", "-B"],
+        client: &["iperf3", "-J", "-t", SECONDS, "-c"],
+        unit: "Mbit/s",
+        figure: |said| {
+            let said: Value = serde_json::from_str(said).ok()?;
+            Some(said["end"]["sum_received"]["bits_per_second"].as_f64()? / 1e6)
+        },
+    },
+    Program {
+        name: "sockperf",
+        port: "11111",
+        server: &["sockperf", "server", "--tcp", "-i"],
+        client: &[
+            "sockperf",
+            "ping-pong",
+            "--tcp",
+            "-m",
+            "64",
+            "-t",
+            SECONDS,
+            "-i",
+        ],
+        unit: "us each way",
+        figure: |said| {
+            said.split("Latency is ")
+                .nth(1)?
+                .split(' ')
+                .next()?
+                .parse()
+                .ok()
+        },
+    },
+    Program {
+        name: "redis-benchmark",
+        port: "6379",
+        server: &[
+            "redis-server",
+            "--protected-mode",
+            "no",
+            "--save",
+            "",
+            "--bind",
+        ],
+        client: &[
+            "redis-benchmark",
+            "--csv",
+            "-t",
+            "get",
+            "-n",
+            REQUESTS,
+            "-h",
+        ],
+        unit: "requests/s",
+        figure: |said| {
+            let row = said.lines().find(|line| line.starts_with("\"GET\""))?;
+            row.split(',').nth(1)?.trim_matches('"').parse().ok()
+        },
+    },
+];
+
+/// Two hosts with a node each.
+struct Hosts {
+    pair: Pair,
+    library: PathBuf,
+    book: PathBuf,
+    _scratch: tempfile::TempDir,
+}
+
+impl Hosts {
+    fn new(loss: f64) -> Result<Self> {
+        let build = ["build", "-q", "--locked", "--release", "-p", "suci-preload"];
+        exec::run(&mut exec::cargo(build))?;
+        let pair = Pair::new()?;
+        // Else one loss takes a train of packets, as no network does.
+        pair.offloads_off()?;
+        if loss > 0.0 {
+            pair.drop_randomly(loss)?;
+        }
+        let scratch = tempfile::tempdir()?;
+        let book = scratch.path().join("book");
+        let (server, client) = (pair.b_addr(), pair.a_addr());
+        std::fs::write(&book, format!("0 {server}:7000\n1 {client}:7000\n"))?;
+        Ok(Self {
+            pair,
+            library: exec::target_dir().join("release/libsuci_preload.so"),
+            book,
+            _scratch: scratch,
+        })
+    }
+
+    /// A command on a host, under the library or not.
+    fn command(&self, host: &Netns, node: &str, is_preloaded: bool, program: &str) -> Command {
+        let mut command = host.command(program);
+        if is_preloaded {
+            command
+                .env("LD_PRELOAD", &self.library)
+                .env("SUCI_PRELOAD_PLAIN", "1")
+                .env("SUCI_BOOK", &self.book)
+                .env("SUCI_ID", node);
+        }
+        command
+    }
+
+    /// Runs a program once. Returns its figure.
+    fn run(&self, program: &Program, is_preloaded: bool) -> Result<f64> {
+        let host = &self.pair.b;
+        let at = self.pair.b_addr().to_string();
+        let name = program.server.first().context("no server")?;
+        let mut server = self.command(host, "0", is_preloaded, name);
+        server.args(program.server.iter().skip(1)).arg(&at);
+        server.stdout(std::process::Stdio::null());
+        let _server = Process::spawn(&mut server)?;
+        self.await_listener(program)?;
+        let mut client = self.command(&self.pair.a, "1", is_preloaded, "timeout");
+        let said = exec::capture(client.arg(LIMIT).args(program.client).arg(&at))?;
+        (program.figure)(&said).context(format!("{} printed no figure: {said}", program.name))
+    }
+
+    fn await_listener(&self, program: &Program) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            let at = format!(":{}", program.port);
+            let sockets = self.pair.b.run(&["ss", "-Hltn"])?;
+            if sockets.split_whitespace().any(|word| word.ends_with(&at)) {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Err(Failure::new(format!(
+            "the server of {} is not ready",
+            program.name
+        )))
+    }
+}
+
+/// Fails if a program is missing.
+fn check_installed() -> Result<()> {
+    let all = PROGRAMS.iter().flat_map(|it| [it.server[0], it.client[0]]);
+    let is_missing = |name: &&str| {
+        let mut which = Command::new("which");
+        exec::capture(which.arg(name)).is_err()
+    };
+    let missing: Vec<_> = all.filter(is_missing).collect();
+    match missing.as_slice() {
+        [] => Ok(()),
+        missing => Err(Failure::new(format!(
+            "{} missing; `make setup-preload` installs them",
+            missing.join(", ")
+        ))),
+    }
+}
+
+fn compare(loss: f64) -> Result<Figure> {
+    check_installed()?;
+    let hosts = Hosts::new(loss)?;
+    let mut said = Vec::new();
+    for program in PROGRAMS {
+        let mut figures = [Vec::new(), Vec::new()];
+        for _ in 0..ROUNDS {
+            for (figures, is_preloaded) in figures.iter_mut().zip([true, false]) {
+                figures.push(hosts.run(program, is_preloaded)?);
+            }
+        }
+        let [suci, tcp] = figures.map(median);
+        let (name, unit) = (program.name, program.unit);
+        said.push(format!("{name}: {suci:.0} {unit}, TCP {tcp:.0}"));
+    }
+    Ok(Figure::new(true, said.join("; ")))
+}
