@@ -155,9 +155,9 @@ DESTDIR ?=
 # The folder in which cargo builds.
 TARGET   = $(or $(CARGO_TARGET_DIR),target)
 
-PACKED   = -p suci-capi -p suci-shmem -p suci-cli
+PACKED   = -p suci-capi -p suci-shmem -p suci-preload -p suci-cli
 
-install: ## The C libraries into PREFIX (default /usr/local): libsuci, libsma, headers, man pages; DESTDIR for packages
+install: ## The C libraries into PREFIX (default /usr/local): libsuci, libsma, libsuci-preload, headers, man pages; DESTDIR for packages
 	@echo "== install: the C libraries below $(DESTDIR)$(PREFIX)"
 	@# Root often has no cargo, and installs what a user built before.
 	if command -v $(CARGO) >/dev/null; then $(CARGO) build --release --locked $(PACKED); fi
@@ -165,6 +165,7 @@ install: ## The C libraries into PREFIX (default /usr/local): libsuci, libsma, h
 	  PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' DESTDIR='$(DESTDIR)' \
 	    crates/$$crate/packaging/install.sh $(TARGET)/release; \
 	done
+	install -s -m 755 $(TARGET)/release/libsuci_preload.so $(DESTDIR)$(LIBDIR)/libsuci-preload.so
 
 deb: setup-rust ## The Debian packages of libsuci and libsma, in target/deb
 	@echo "== deb: Debian packages of the C libraries into $(TARGET)/deb"
