@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
-use xtask::exec::Process;
+use xtask::exec::{self, Process};
 
 /// The longest time of a program.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -25,7 +25,7 @@ fn library() -> &'static Path {
             build.arg("--release");
         }
         build.arg("--target-dir").arg(dir.parent().unwrap());
-        run(build.current_dir(env!("CARGO_MANIFEST_DIR")));
+        exec::capture(build.current_dir(env!("CARGO_MANIFEST_DIR"))).unwrap();
         dir.join("libsuci_preload.so")
     })
 }
@@ -37,7 +37,7 @@ pub(crate) fn in_c() -> &'static Path {
         let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("preload-peer");
         let mut compile = Command::new("gcc");
         compile.args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-o"]);
-        run(compile.arg(&program).arg(source("peer.c")));
+        exec::capture(compile.arg(&program).arg(source("peer.c"))).unwrap();
         program
     })
 }
