@@ -118,3 +118,44 @@ fn boxed<B: Backend + 'static>(all: Vec<B>, faults: Option<FaultSpec>) -> Vec<Bo
     };
     all.into_iter().map(boxed).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::builder::NodeBuilder;
+
+    #[test]
+    fn a_name_chooses_and_another_is_refused() {
+        let own = |number| Ok(BackendKind::Ethernet(EtherType::new(number).unwrap()));
+        for (text, expected) in [
+            ("udp", Ok(BackendKind::Udp)),
+            ("af_packet", Ok(BackendKind::AfPacket)),
+            ("af_xdp", Ok(BackendKind::AfXdp)),
+            ("ethernet", own(0x88b5)),
+            ("ethernet:88b6", own(0x88b6)),
+            // IPv4, a length, no number.
+            ("ethernet:0800", Err(UnknownBackend)),
+            ("ethernet:05ff", Err(UnknownBackend)),
+            ("ethernet:", Err(UnknownBackend)),
+            ("raw", Err(UnknownBackend)),
+        ] {
+            assert_eq!(text.parse(), expected, "{text}");
+        }
+    }
+
+    /// Packets without a UDP checksum keep their own, whatever the program asks for.
+    #[test]
+    fn f30_payloads_keep_a_checksum() {
+        let own_type = BackendKind::Ethernet(EtherType::LOCAL_EXPERIMENTAL);
+        for (kind, covered) in [
+            (BackendKind::Udp, false),
+            (BackendKind::AfPacket, false),
+            (BackendKind::AfXdp, true),
+            (own_type, true),
+        ] {
+            let builder = NodeBuilder::default().backend(kind);
+            let config = builder.payload_checksum(false).part_of_config(1).unwrap();
+            assert_eq!(config.payload_checksum, covered, "{kind:?}");
+        }
+    }
+}

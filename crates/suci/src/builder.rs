@@ -581,7 +581,7 @@ impl NodeBuilder {
     }
 
     /// The settings of each of `count` engines: values for the whole node are divided.
-    fn part_of_config(&self, count: usize) -> Result<Config, Error> {
+    pub(crate) fn part_of_config(&self, count: usize) -> Result<Config, Error> {
         let mut config = self.config.clone();
         let parts = u64::try_from(count).unwrap_or(u64::MAX);
         config.memory /= parts;
