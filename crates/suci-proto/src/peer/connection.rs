@@ -89,6 +89,11 @@ impl Numbers {
         self.skip_at.saturating_sub(self.next).saturating_sub(1)
     }
 
+    /// Returns true if `number` was used or skipped.
+    pub(crate) fn used(&self, number: PacketNumber) -> bool {
+        (self.first..self.next).contains(&number)
+    }
+
     /// Uses no number any more: the connection is replaced.
     pub(crate) fn use_up(&mut self) {
         self.next = PacketNumber::MAX;

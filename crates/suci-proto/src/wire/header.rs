@@ -152,6 +152,14 @@ pub fn peek_tag(beginning: &[u8]) -> Option<(u32, u64)> {
     Some((peek_index(beginning)?, tag))
 }
 
+/// Returns the connection index and the number of a packet from its first bytes. Nothing is
+/// verified. `None` if too short.
+#[must_use]
+pub fn peek_number(beginning: &[u8]) -> Option<(u32, u64)> {
+    let number = Reader::new(beginning.get(8..)?).u64().ok()?;
+    Some((peek_index(beginning)?, number))
+}
+
 /// Checks length, version, type, flags, path and checksum of a plain packet; returns its header and
 /// the bytes behind it.
 ///
