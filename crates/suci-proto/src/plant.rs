@@ -66,6 +66,9 @@ pub const OF_DEFENCES: &[&str] = &[
     "hint-ends-session",
     "unknown-frames-skipped",
     "checksum-unchecked",
+    "window-before-authentication",
+    "challenges-unlimited",
+    "length-not-pinned",
 ];
 
 /// Faults of groups that the simulator finds in its profile `groups`.

@@ -216,6 +216,27 @@ impl Rogue {
         self.send_to(self.accept.index, frames)
     }
 
+    /// Returns the frames of the next packet of the session, if one has come.
+    pub(crate) fn heard(&mut self) -> Result<Option<Vec<u8>>, String> {
+        self.socket.set_nonblocking(true).map_err(text)?;
+        let mut buffer = [0; 2_048];
+        while let Ok(len) = self.socket.recv(&mut buffer) {
+            let bytes = buffer.get_mut(..len).unwrap_or_default();
+            if !wire::is_data(bytes) {
+                continue;
+            }
+            let Some(keys) = &self.keys else {
+                return Ok(bytes.get(wire::PLAIN_OVERHEAD..).map(<[u8]>::to_vec));
+            };
+            let number = SealedHeader::read(bytes).map_err(text)?.number;
+            let (header, body) = bytes.split_first_chunk_mut().ok_or("a short packet")?;
+            keys.open.open(number, header, body).map_err(text)?;
+            let frames = body.len().saturating_sub(AEAD_TAG);
+            return Ok(body.get(..frames).map(<[u8]>::to_vec));
+        }
+        Ok(None)
+    }
+
     /// Sends a packet for the connection `index`, under the keys or the tag of the own session.
     pub(crate) fn send_to(&mut self, index: u32, frames: &[u8]) -> Result<(), String> {
         let number = self.next;

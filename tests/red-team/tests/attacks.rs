@@ -81,6 +81,12 @@ fn index_guessing_fails() {
     fails("index-guessing");
 }
 
+/// F10, F11.
+#[test]
+fn forged_numbers_fail() {
+    fails("forged-numbers");
+}
+
 /// F11.
 #[test]
 fn forged_hints_fail() {
@@ -97,6 +103,18 @@ fn optimistic_acks_fail() {
 #[test]
 fn fragment_bomb_fails() {
     fails("fragment-bomb");
+}
+
+/// F07.
+#[test]
+fn contradictory_lengths_fail() {
+    fails("contradictory-lengths");
+}
+
+/// F04.
+#[test]
+fn challenge_flood_fails() {
+    fails("challenge-flood");
 }
 
 /// F03.

@@ -61,6 +61,7 @@ use crate::handshake::{Backlog, CookieKey, HandshakeWork, PendingInits};
 use crate::log::DropReason;
 use crate::message::Pool;
 use crate::peer::{Built, End, Peer};
+use crate::planted;
 use crate::scheduler::Scheduler;
 use crate::time::{Instant, earlier};
 use crate::timer::TimerWheel;
@@ -444,6 +445,16 @@ impl Engine {
     /// Logs the drop of a packet of no connection, and sends UNKNOWN to its sender, at a bounded
     /// rate. Sends nothing if the packet came before ACCEPT, after which its connection is known.
     fn hint_unknown(&mut self, packet: &ArrivedPacket<'_>, reason: DropReason) {
+        if planted("window-before-authentication")
+            && let Some(key) = self.shared.route(packet.header.index)
+            && let Some(peer) = self.peers.get_mut(key)
+            && let Some(connection) = &mut peer.connection
+        {
+            let (now, number) = (packet.now, packet.header.number);
+            let received = &mut connection.received;
+            received.on_packets(number..=number, now, true, packet.arrival.ecn, now);
+            self.on_received(key);
+        }
         self.log_dropped(packet, reason);
         let second = packet.now.as_nanos() / 1_000_000_000;
         if self.hints.0 != second {

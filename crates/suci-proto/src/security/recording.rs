@@ -64,6 +64,28 @@ impl SealLedger {
         self.with(|record| record.phases)
     }
 
+    /// Returns the packet that the sender of `like` would seal `ahead` numbers later, with this
+    /// body: a member that breaks the protocol does. The record does not change. `None` if `like`
+    /// was not sealed in this run.
+    #[must_use]
+    pub fn forged(&self, like: &[u8], ahead: u64, body: &[u8]) -> Option<Vec<u8>> {
+        let header = SealedHeader::read(like).ok()?;
+        let (head, sealed) = like.split_first_chunk()?;
+        let fits = |key: &u64| {
+            let opener = Opener { key: *key };
+            opener
+                .open(header.number, head, &mut sealed.to_vec())
+                .is_ok()
+        };
+        let key = self.with(|record| record.sealed.keys().copied().find(fits))?;
+        let number = header.number.checked_add(ahead)?;
+        let head = SealedHeader { number, ..header }.bytes();
+        let mut text = body.to_vec();
+        crypt(number, &mut text);
+        let end = tag(key, number, &[&head, &text]);
+        Some([&head[..], &text, &end].concat())
+    }
+
     /// Notes that `number` is sealed under `key`, which another process may have, too, if it is
     /// `shared`.
     fn seals(&self, key: u64, number: PacketNumber, shared: bool) {
@@ -392,6 +414,28 @@ mod tests {
         let open = theirs.open.next();
         open.open(3, &HEAD, &mut sealed[..AEAD_TAG]).unwrap();
         assert_eq!((ledger.repeats(), ledger.phases()), (vec![], 1));
+    }
+
+    #[test]
+    fn a_forged_packet_opens_and_is_not_recorded() {
+        let ledger = SealLedger::default();
+        let (mut ours, theirs) = ends(&ledger);
+        let (index, number, phase) = (7, 3, 0);
+        let head = SealedHeader {
+            index,
+            number,
+            phase,
+        }
+        .bytes();
+        let mut sealed = [0; AEAD_TAG];
+        ours.seal.seal(number, &head, &[], &mut sealed);
+        let like = [&head[..], &sealed].concat();
+        let mut forged = ledger.forged(&like, 2, b"a lie").unwrap();
+        let (head, body) = forged.split_first_chunk_mut().unwrap();
+        theirs.open.open(5, head, body).unwrap();
+        assert_eq!(body[..5], *b"a lie");
+        assert_eq!(ledger.packets(), 1);
+        assert_eq!(ledger.forged(b"never sealed", 1, &[]), None);
     }
 
     #[test]

@@ -116,6 +116,12 @@ pub const ATTACKS: &[Attack] = &[
         run: path::index_guessing,
     },
     Attack {
+        name: "forged-numbers",
+        tries: "packets with numbers far ahead, not authentic, make the next honest ones look old",
+        plants: both("window-before-authentication"),
+        run: path::forged_numbers,
+    },
+    Attack {
         name: "forged-hints",
         tries: "UNKNOWN, REFUSED, COOKIE and ACCEPT in the peer's name, from its address",
         plants: both("hint-ends-session"),
@@ -132,6 +138,18 @@ pub const ATTACKS: &[Attack] = &[
         tries: "a peer sends a message in single bytes with gaps",
         plants: both("gaps-unlimited"),
         run: session::fragment_bomb,
+    },
+    Attack {
+        name: "contradictory-lengths",
+        tries: "a peer says two lengths of one message",
+        plants: both("length-not-pinned"),
+        run: session::contradictory_lengths,
+    },
+    Attack {
+        name: "challenge-flood",
+        tries: "a peer sends challenges and acknowledges no response",
+        plants: both("challenges-unlimited"),
+        run: session::challenge_flood,
     },
     Attack {
         name: "credit-overflow",

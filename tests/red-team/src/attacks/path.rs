@@ -111,6 +111,41 @@ pub(super) fn noise(setting: Setting) -> Result<Report, String> {
     scene.finish()
 }
 
+/// A packet that closes a session, for the connection that has the `guess`th index of the honest
+/// node's shard, which everybody knows: it is the lowest byte of the node's ID.
+fn forged_close(sealed: bool, guess: u32, number: u64, random: &mut Random) -> Vec<u8> {
+    let index = (guess % 64) << 8 | (HONEST.0 & 0xff);
+    if !sealed {
+        return packet(PacketType::Data, index, number, random.next(), &CLOSE);
+    }
+    let phase = 0;
+    let header = SealedHeader {
+        index,
+        number,
+        phase,
+    };
+    [&header.bytes()[..], &CLOSE, &random.bytes(AEAD_TAG)].concat()
+}
+
+pub(super) fn forged_numbers(setting: Setting) -> Result<Report, String> {
+    let mut scene = Scene::new(setting)?;
+    let socket = socket_to(scene.address())?;
+    let mut random = Random(17);
+    for round in 0..10 {
+        for guess in 0..64 {
+            let number = 1 << 40 | round;
+            let forged = forged_close(setting.sealed, guess, number, &mut random);
+            socket.send(&forged).map_err(text)?;
+            scene.hostile += 1;
+        }
+        // A node that took one of them acknowledges it within this time.
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        scene.watch()?;
+        scene.exchange(1)?;
+    }
+    scene.finish()
+}
+
 pub(super) fn index_guessing(setting: Setting) -> Result<Report, String> {
     let mut scene = Scene::new(setting)?;
     let socket = socket_to(scene.address())?;
@@ -118,21 +153,8 @@ pub(super) fn index_guessing(setting: Setting) -> Result<Report, String> {
     let begun = Instant::now();
     let before = scene.counters()?;
     for round in 0..setting.volume / 10 {
-        // The lowest byte is that of the honest node's ID, as everybody knows.
-        let index = (round % 64) << 8 | (HONEST.0 & 0xff);
         let number = 10_000 + u64::from(round);
-        let bytes = match setting.sealed {
-            false => packet(PacketType::Data, index, number, random.next(), &CLOSE),
-            true => {
-                let phase = 0;
-                let header = SealedHeader {
-                    index,
-                    number,
-                    phase,
-                };
-                [&header.bytes()[..], &CLOSE, &random.bytes(AEAD_TAG)].concat()
-            }
-        };
+        let bytes = forged_close(setting.sealed, round, number, &mut random);
         socket.send(&bytes).map_err(text)?;
         scene.hostile += 1;
         if (round as usize).is_multiple_of(BURST) {

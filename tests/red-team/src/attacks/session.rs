@@ -16,6 +16,8 @@ const END: u8 = 2;
 const LEN: u8 = 4;
 
 const ACK: u8 = 0x10;
+const CHALLENGE: u8 = 0x18;
+const RESPONSE: u8 = 0x19;
 const CLOSE: u8 = 0x0f;
 
 /// A frame of this type with these numbers.
@@ -76,6 +78,50 @@ pub(super) fn fragment_bomb(setting: Setting) -> Result<Report, String> {
         }
     }
     scene.await_breach(rogue.node())?;
+    scene.finish()
+}
+
+pub(super) fn contradictory_lengths(setting: Setting) -> Result<Report, String> {
+    let mut scene = Scene::new(setting)?;
+    let mut rogue = Rogue::connect(&scene, ROGUE)?;
+    let piece = [b'x'; 500];
+    rogue.send(&fragment(FIRST, &[0, 0, 2_000], &piece))?;
+    // The message ends at 1,000 B, and then at 2,000.
+    rogue.send(&fragment(END, &[0, 0, 500], &piece))?;
+    rogue.send(&fragment(0, &[0, 0, 1_000], &piece))?;
+    rogue.send(&fragment(END, &[0, 0, 1_500], &piece))?;
+    scene.hostile += 3;
+    scene.exchange(20)?;
+    let taken = scene.taken(rogue.node());
+    ensure(taken == 0, || "a message of two lengths was taken".into())?;
+    scene.await_breach(rogue.node())?;
+    scene.finish()
+}
+
+/// Most responses that one packet may hold: of challenges on the path, and from elsewhere.
+const RESPONSES: usize = 8;
+
+pub(super) fn challenge_flood(setting: Setting) -> Result<Report, String> {
+    let mut scene = Scene::new(setting)?;
+    let mut rogue = Rogue::connect(&scene, ROGUE)?;
+    let mut responses = 0;
+    for round in 0..50_u64 {
+        let nonce = |number: u64| (u64::MAX - (round << 8 | number)).to_le_bytes();
+        let flood = (0..100).flat_map(|number| [&[CHALLENGE][..], &nonce(number)].concat());
+        rogue.send(&flood.collect::<Vec<u8>>())?;
+        scene.hostile += 1;
+        scene.exchange(1)?;
+        while let Some(body) = rogue.heard()? {
+            let frames = body.windows(9).filter(|frame| {
+                let nonce = frame.last_chunk().map_or(0, |n| u64::from_le_bytes(*n));
+                frame.first() == Some(&RESPONSE) && u64::MAX - nonce < 50 << 8
+            });
+            let count = frames.count();
+            responses += count;
+            ensure(count <= RESPONSES, || format!("{count} responses at once"))?;
+        }
+    }
+    ensure(responses > 0, || "no challenge was answered".into())?;
     scene.finish()
 }
 
