@@ -31,6 +31,7 @@ use crate::rng::Rng;
 use crate::routes::{Carriage, RouteProgram};
 use crate::socket::Fit;
 use crate::sockets::SocketProgram;
+use crate::tap;
 use crate::trace::Trace;
 use crate::workload::{Sent, Workload, targets};
 
@@ -196,6 +197,18 @@ impl World {
         }
         world.plan();
         world
+    }
+
+    /// Returns what the sender of `packet` would send `ahead` packets later with the frames `body`:
+    /// a peer that breaks the protocol does. `None` if `packet` belongs to no connection.
+    #[must_use]
+    pub fn forged(&self, packet: &Packet, ahead: u64, body: &[u8]) -> Option<Vec<u8>> {
+        if self.options.sealed {
+            return self.ledger.forged(&packet.bytes, ahead, body);
+        }
+        let head = tap::head(&packet.bytes)?;
+        let number = head.number.checked_add(ahead)?;
+        Some(tap::forge(tap::Head { number, ..head }, body))
     }
 
     /// Checks that no number was sealed twice under one key.

@@ -10,6 +10,7 @@ use pairs::{introduce, pair};
 use std::net::UdpSocket;
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
+use suci::security::ClusterKey;
 use suci::{Error, Mode, Node, NodeId, PeerOptions};
 
 /// The result of a child, as its exit status.
@@ -140,14 +141,16 @@ fn in_child_of_a_batch(node: &mut Node, full: NodeId, to: NodeId) -> i32 {
     exit_status(child)
 }
 
-/// One test for all, since forking and counting descriptors concern the whole process.
+/// One test for all, since forking and counting descriptors concern the whole process. Two of the
+/// nodes are sealed.
 #[test]
 fn f24_a_fork_leaves_the_parent_alone() {
     let before = ours();
     let (mut a, mut b) = pair();
     a.send(b.id(), "before").unwrap();
     take(&mut b);
-    let [c, d] = [0, 1].map(|id| builder(id).open_threads(1).unwrap());
+    let sealed = |id| builder(id).cluster_key(ClusterKey::from_bytes([7; 32]));
+    let [c, d] = [0, 1].map(|id| sealed(id).open_threads(1).unwrap());
     c.add_peer(d.id(), d.local_addr()).unwrap();
     d.add_peer(c.id(), c.local_addr()).unwrap();
     c.send(d.id(), "before").unwrap();

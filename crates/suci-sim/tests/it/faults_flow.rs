@@ -1,10 +1,12 @@
 //! Slow readers, full buffers, closed windows: rows of docs/faults.md about flow.
 
-use crate::scenario::{MS, SECOND, arrive, chatty, ended, lost, ok, receive, send, spec, world};
+use crate::scenario::{
+    MS, SECOND, arrive, calm, chatty, ended, lost, ok, receive, send, spec, world,
+};
 use suci_proto::Config;
 use suci_proto::time::Duration;
 use suci_proto::types::NodeId;
-use suci_sim::options::{Consume, Options, Step, Traffic};
+use suci_sim::options::{Consume, Step, Traffic};
 use suci_sim::oracle::Spec;
 use suci_sim::runner;
 use suci_sim::workload::Sent;
@@ -22,7 +24,7 @@ fn small_memory() -> Config {
 /// nothing (the simulator fails on a drop), and nothing is missing afterwards.
 #[test]
 fn f18_a_stopped_consumer_holds_the_sender_back_and_loses_nothing() {
-    let mut options = Options::quiet(2);
+    let mut options = calm(2);
     options.configs = vec![small_memory()];
     let mut world = world(options);
     send(&mut world, 0, 1, spec(2, 0, 10));
@@ -54,7 +56,7 @@ fn f18_a_stopped_consumer_holds_the_sender_back_and_loses_nothing() {
 /// F19: while the window is closed, everything that would open it again is lost for seconds.
 #[test]
 fn f19_a_lost_credit_update_does_not_close_the_window_for_ever() {
-    let mut options = Options::quiet(2);
+    let mut options = calm(2);
     options.configs = vec![small_memory()];
     let mut world = world(options);
     world.apply(&Step::StopConsuming(1, SECOND * 3));
@@ -72,7 +74,7 @@ fn f19_a_lost_credit_update_does_not_close_the_window_for_ever() {
 /// F21: acknowledgements, probes and CLOSE pass a window that lets no data through.
 #[test]
 fn f21_control_passes_a_closed_window() {
-    let mut options = Options::quiet(2);
+    let mut options = calm(2);
     options.configs = vec![small_memory()];
     options.consumes = vec![Consume::Eager];
     let mut world = world(options);
@@ -119,7 +121,7 @@ fn f22_huge_messages_from_both_sides_at_once_make_progress() {
             },
         ),
     ] {
-        let mut options = Options::quiet(2);
+        let mut options = calm(2);
         options.configs = vec![Config {
             memory,
             max_message: memory / 2,
@@ -137,10 +139,11 @@ fn f22_huge_messages_from_both_sides_at_once_make_progress() {
     }
 }
 
-/// F25, F26: sockets that are full, refuse segmentation or report an error of another destination.
+/// F25, F26, F28: sockets that are full, refuse segmentation or report an error of another
+/// destination.
 #[test]
 fn f26_full_sockets_and_f25_stray_errors_lose_nothing() {
-    let mut options = Options::quiet(3);
+    let mut options = calm(3);
     options.socket_full = 200_000;
     options.no_gso = 50_000;
     options.port_unreachable = true;
@@ -155,7 +158,7 @@ fn f26_full_sockets_and_f25_stray_errors_lose_nothing() {
 /// cycle) and the accepted bytes that its program has not taken both stay under the cap.
 #[test]
 fn f32_memory_stays_under_the_cap_whatever_peers_send() {
-    let mut options = Options::quiet(8);
+    let mut options = calm(8);
     options.configs = vec![small_memory()];
     options.traffic = Traffic {
         to_first: true,
@@ -182,7 +185,7 @@ fn f32_memory_stays_under_the_cap_whatever_peers_send() {
 /// F32: hours of virtual time, one message now and then: nothing grows.
 #[test]
 fn f32_a_long_soak_leaves_nothing_queued() {
-    let mut world = world(Options::quiet(2));
+    let mut world = world(calm(2));
     let small = Spec {
         notify: false,
         ..spec(2, 0, 200)

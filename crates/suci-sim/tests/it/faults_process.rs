@@ -1,17 +1,17 @@
 //! Faults of processes: rows of docs/faults.md about starting, stopping and dying.
 
 use crate::scenario::{
-    MS, SECOND, arrive, chatty, ended, lost, ok, outcomes, quiet, send, spec, up, world,
+    MS, SECOND, arrive, calm, chatty, ended, lost, ok, outcomes, quiet, send, spec, up, world,
 };
 use suci_proto::time::{Duration, Instant};
 use suci_proto::types::NodeId;
 use suci_proto::{Config, EndReason, Event, LostCause, Outcome};
-use suci_sim::options::{DuplicateAt, Options, Step};
+use suci_sim::options::{DuplicateAt, Step};
 
 /// F12: a second process with a live node's ID is refused, whatever it says about itself.
 #[test]
 fn f12_a_second_process_with_a_live_id_is_refused_without_effect() {
-    let mut options = Options::quiet(2);
+    let mut options = calm(2);
     options.duplicates = vec![DuplicateAt {
         of: 0,
         start: MS * 100,
@@ -41,7 +41,7 @@ fn f12_a_second_process_with_a_live_id_is_refused_without_effect() {
 /// F12, F14: when the live node falls silent, the newcomer takes its place.
 #[test]
 fn f12_a_newcomer_replaces_a_node_that_fell_silent() {
-    let mut options = Options::quiet(2);
+    let mut options = calm(2);
     options.duplicates = vec![DuplicateAt {
         of: 0,
         start: MS * 100,
@@ -61,7 +61,7 @@ fn f12_a_newcomer_replaces_a_node_that_fell_silent() {
 #[test]
 fn f14_a_process_back_on_another_port_of_one_machine_is_accepted_at_once() {
     for (talks, loss) in [(true, 0), (false, 0), (true, 100_000), (false, 100_000)] {
-        let mut options = Options::quiet(3);
+        let mut options = calm(3);
         options.one_machine = true;
         options.faults.loss = loss;
         options.duplicates = vec![DuplicateAt {
@@ -99,7 +99,7 @@ fn f14_a_process_back_on_another_port_of_one_machine_is_accepted_at_once() {
 #[test]
 fn f17_the_death_of_a_process_on_one_machine_is_known_at_once() {
     for one_machine in [true, false] {
-        let mut options = Options::quiet(2);
+        let mut options = calm(2);
         options.one_machine = one_machine;
         let mut world = world(options);
         send(&mut world, 0, 5, spec(2, 0, 100));
@@ -124,7 +124,7 @@ fn f17_the_death_of_a_process_on_one_machine_is_known_at_once() {
 #[test]
 fn f14_a_restarted_peer_is_one_event_and_usable_at_once() {
     for back in [Duration::from_micros(10), MS * 20, SECOND * 3] {
-        let mut world = world(Options::quiet(3));
+        let mut world = world(calm(3));
         for host in 0..3 {
             for to in (1..4).filter(|to| *to != host + 1) {
                 send(&mut world, host as usize, 10, spec(to, 0, 2_000));
@@ -159,7 +159,7 @@ fn f14_a_restarted_peer_is_one_event_and_usable_at_once() {
 #[test]
 fn f16_a_stopped_process_goes_on_where_it_was() {
     for seconds in [5, 30, 180] {
-        let mut world = world(Options::quiet(3));
+        let mut world = world(calm(3));
         send(&mut world, 0, 5, spec(2, 0, 1_000));
         send(&mut world, 1, 5, spec(1, 0, 1_000));
         arrive(&mut world, SECOND);
@@ -188,7 +188,7 @@ fn f16_a_stopped_process_goes_on_where_it_was() {
 /// F17: kill -9 of one of four under load.
 #[test]
 fn f17_a_killed_process_is_lost_once_and_ended_once() {
-    let mut options = Options::quiet(4);
+    let mut options = calm(4);
     options.traffic = chatty(3_000);
     let mut world = world(options);
     ok(world.run_for(SECOND));
@@ -231,7 +231,7 @@ fn f17_a_killed_process_is_lost_once_and_ended_once() {
 #[test]
 fn f23_crossing_opens_make_one_connection() {
     for seed in 0..20 {
-        let mut options = Options::quiet(2);
+        let mut options = calm(2);
         options.seed = seed;
         options.faults.loss = if seed % 2 == 0 { 0 } else { 200_000 };
         let mut world = world(options);
@@ -246,7 +246,7 @@ fn f23_crossing_opens_make_one_connection() {
 /// F23: a client that starts a minute before its server keeps trying.
 #[test]
 fn f23_a_client_that_starts_long_before_its_server_keeps_trying() {
-    let mut options = Options::quiet(2);
+    let mut options = calm(2);
     options.port_unreachable = true;
     let mut world = world(options);
     world.apply(&Step::Crash(1, Some(SECOND * 60)));
@@ -261,7 +261,7 @@ fn f23_a_client_that_starts_long_before_its_server_keeps_trying() {
 /// reported as quiet, not lost, and goes on where it was.
 #[test]
 fn f17_an_unattended_program_that_computes_is_quiet_and_not_lost() {
-    let mut options = Options::quiet(2);
+    let mut options = calm(2);
     let unattended = Config {
         unattended: true,
         ..Config::default()
@@ -293,7 +293,7 @@ fn f17_an_unattended_program_that_computes_is_quiet_and_not_lost() {
 #[test]
 fn a_close_that_gave_messages_up_is_none_in_order() {
     for (patience, whole) in [(SECOND, false), (SECOND * 30, true)] {
-        let mut options = Options::quiet(2);
+        let mut options = calm(2);
         options.links.rate = Some(20_000_000 / 8);
         let mut world = world(options);
         send(&mut world, 0, 10, spec(2, 0, 1 << 20));

@@ -1,5 +1,8 @@
 //! Sealed clusters under all faults, with keys that are rotated, revoked and restored.
 
+use std::process::Command;
+
+use crate::scenario::SEALED;
 use suci_sim::profiles::Profile;
 use suci_sim::runner::run_seed;
 
@@ -15,4 +18,16 @@ fn f15_sealed_runs_keep_every_promise() {
         messages += outcome.tally.messages;
     }
     assert!(handshakes > 100 && phases > 10 && messages > 10_000);
+}
+
+/// The tests of faults (`faults_*.rs`) again, with sealed packets.
+#[test]
+fn each_fault_is_survived_with_keys_too() {
+    let program = std::env::current_exe().unwrap_or_else(|why| panic!("this program: {why}"));
+    let mut again = Command::new(program);
+    let output = again.arg("faults_").env(SEALED, "1").output();
+    let output = output.unwrap_or_else(|why| panic!("{again:?}: {why}"));
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "in sealed mode:\n{said}");
+    assert!(!said.contains(" 0 passed"), "no test ran:\n{said}");
 }

@@ -30,6 +30,17 @@ pub(crate) fn spec(to: u32, channel: u32, length: u64) -> Spec {
     }
 }
 
+/// If it is set, the tests of faults seal packets (`sealed.rs`).
+pub(crate) const SEALED: &str = "SUCI_TEST_SEALED";
+
+/// The options of a calm network, for tests of faults, which run in both modes.
+pub(crate) fn calm(nodes: usize) -> Options {
+    Options {
+        sealed: std::env::var_os(SEALED).is_some(),
+        ..Options::quiet(nodes)
+    }
+}
+
 /// A world in which processes run but nothing was said yet.
 pub(crate) fn world(options: Options) -> World {
     let mut world = World::new(options, std::env::var_os("SUCI_SIM_TRACE").is_some());
