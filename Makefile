@@ -44,7 +44,7 @@ BENCH_FILES := /usr/bin/gcc:gcc /usr/include/zmq.h:libzmq3-dev /usr/include/rdma
 # rustup puts its commands there; a shell that was open before does not know.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
-.PHONY: install deb help setup setup-build setup-rust setup-host setup-bench setup-preload setup-deny setup-mutants prolog demo test sim fuzz bench bench-report doc ladders mutants show soak conformance-shmem evaluate-suci evaluate-dse evaluate-cdp evaluate-cores
+.PHONY: advisories install deb help setup setup-build setup-rust setup-host setup-bench setup-preload setup-deny setup-mutants prolog demo test sim fuzz bench bench-report doc ladders mutants show soak conformance-shmem evaluate-suci evaluate-dse evaluate-cdp evaluate-cores
 
 help: ## This list
 	@echo "make TARGET, where TARGET is"
@@ -171,6 +171,10 @@ deb: setup-rust ## The Debian packages of libsuci and libsma, in target/deb
 	@echo "== deb: Debian packages of the C libraries into $(TARGET)/deb"
 	$(CARGO) build --release --locked $(PACKED)
 	for crate in suci-capi suci-shmem; do crates/$$crate/packaging/deb.sh $(TARGET)/release $(TARGET)/deb; done
+
+advisories: setup-rust setup-deny ## Known weaknesses of dependencies; ADVISORY_DB=a clone of github.com/RustSec/advisory-db
+	@echo "== advisories: lock files against the RustSec database"
+	$(XTASK) advisories $(ADVISORY_DB)
 
 doc: setup-rust ## The API documentation, in target/doc
 	@echo "== doc: API documentation into target/doc"

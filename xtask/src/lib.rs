@@ -1,6 +1,7 @@
 //! The project's own chores, run as `cargo xtask CHORE`, and helpers of tests across processes:
 //! [`netns`], [`emulator`] and [`exec`].
 
+pub mod advisories;
 pub mod bench;
 pub mod ci;
 pub mod conformance;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 use xtask::netns::Pair;
 use xtask::{
-    Result, bench, ci, conformance, demo, evaluate, faults, fuzz, guards, ladders, layers, mutants,
-    planted, prolog, prose, sanitize, show, soak, tableau,
+    Result, advisories, bench, ci, conformance, demo, evaluate, faults, fuzz, guards, ladders,
+    layers, mutants, planted, prolog, prose, sanitize, show, soak, tableau,
 };
 
 /// The project's own chores.
@@ -46,6 +46,11 @@ enum Chore {
     Planted,
     /// Tests under AddressSanitizer, ThreadSanitizer or Miri, where they can run
     Sanitize { tool: sanitize::Tool },
+    /// Known weaknesses of dependencies
+    Advisories {
+        /// A clone of github.com/RustSec/advisory-db
+        database: Option<std::path::PathBuf>,
+    },
     /// Install, test and use library(suci) for SWI-Prolog
     Prolog,
     /// Run the fuzz targets
@@ -149,6 +154,7 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Guards { write } => guards::check(write),
         Chore::Planted => planted::check(),
         Chore::Sanitize { tool } => sanitize::run(tool),
+        Chore::Advisories { database } => advisories::check(database.as_deref()),
         Chore::Prolog => prolog::check(),
         Chore::Fuzz { seconds, target } => {
             fuzz::check(Duration::from_secs(seconds), target.as_deref())
