@@ -26,6 +26,7 @@ pub mod planted;
 pub mod plot;
 mod progress;
 pub mod prolog;
+mod promises;
 pub mod prose;
 pub mod sanitize;
 pub mod show;

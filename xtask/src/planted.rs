@@ -7,6 +7,7 @@ use std::process::Command;
 
 use crate::error::{Context, Failure, Result};
 use crate::exec;
+use crate::promises::{self, Finder, Weakness};
 
 /// Seeds within which each must be found.
 const SEEDS: &str = "0..1000";
@@ -50,36 +51,82 @@ pub fn find_all() -> Result<usize> {
     )))
 }
 
+/// An attack of the red team in one mode, and the fault that removes the defence.
+struct Attack {
+    name: String,
+    mode: String,
+    fault: String,
+}
+
+/// Builds the red team with the mistakes inside. Returns all attacks in each mode.
+///
+/// # Errors
+/// The build fails.
+fn attacks() -> Result<Vec<Attack>> {
+    build()?;
+    let listed = exec::capture(Command::new(red_team()).arg("--list"))?;
+    // The last line counts them.
+    let attack = |line: &str| {
+        let mut words = line.split([' ', ':']).map(str::to_owned);
+        let (name, mode, fault) = (words.next()?, words.next()?, words.next()?);
+        let known = ["plain", "sealed"].contains(&mode.as_str());
+        known.then_some(Attack { name, mode, fault })
+    };
+    Ok(listed.lines().filter_map(attack).collect())
+}
+
+fn red_team() -> PathBuf {
+    dir().join("release/red-team")
+}
+
+/// Makes an attack against nodes whose defence is gone.
+///
+/// # Errors
+/// It fails although nothing stops it.
+fn beat(attack: &Attack) -> Result<()> {
+    let Attack { name, mode, fault } = attack;
+    let mut run = Command::new(red_team());
+    run.args(["--attack", name, "--mode", mode, "--without-defence"]);
+    exec::capture(&mut run).context(format!("{name}, {mode}, without {fault}"))?;
+    println!("   {name}, {mode}: succeeds with {fault}");
+    Ok(())
+}
+
 /// Makes each attack of the red team against nodes whose defence is gone. Returns how many there
 /// are, all of which succeed.
 ///
 /// # Errors
 /// The build fails, or an attack fails although nothing stops it.
 pub fn break_in() -> Result<usize> {
-    build()?;
-    let program = dir().join("release/red-team");
-    let listed = exec::capture(Command::new(&program).arg("--list"))?;
-    // The last line counts them.
-    let attack = |line: &str| {
-        let words: Vec<String> = line.split([' ', ':']).map(str::to_owned).collect();
-        let known = |mode: &String| ["plain", "sealed"].contains(&mode.as_str());
-        words.get(1).is_some_and(known).then_some(words)
-    };
-    let attacks: Vec<Vec<String>> = listed.lines().filter_map(attack).collect();
-    let made = exec::at_once(ATTACKS_AT_ONCE, &attacks, |attack| {
-        let [name, mode, plant, ..] = attack.as_slice() else {
-            return Err(Failure::new(format!("{attack:?} is no attack")));
-        };
-        let mut run = Command::new(&program);
-        run.args(["--attack", name, "--mode", mode, "--without-defence"]);
-        exec::capture(&mut run).context(format!("{name}, {mode}, without {plant}"))?;
-        println!("   {name}, {mode}: succeeds with {plant}");
-        Ok(())
-    })?;
-    match made.len() {
+    match exec::at_once(ATTACKS_AT_ONCE, &attacks()?, beat)?.len() {
         0 => Err(Failure::new("the red team lists no attack")),
         made => Ok(made),
     }
+}
+
+/// Finds each weakness of others that docs/security.md names. Returns how many there are.
+///
+/// # Errors
+/// The build fails, or one is not found.
+pub(crate) fn find_weaknesses() -> Result<usize> {
+    let (weaknesses, attacks) = (promises::weaknesses()?, attacks()?);
+    for Weakness { fault, finder } in &weaknesses {
+        match finder {
+            Finder::Profile(profile) => {
+                let said = find_in(&dir().join("release/suci-sim"), fault, profile)?;
+                println!("   {fault}: {said}");
+            }
+            Finder::Attack(name) => {
+                let of_fault = |attack: &&Attack| attack.name == *name && attack.fault == *fault;
+                let made = attacks.iter().filter(of_fault).map(beat);
+                if made.collect::<Result<Vec<()>>>()?.is_empty() {
+                    let text = format!("no attack `{name}` beats `{fault}`");
+                    return Err(Failure::new(text));
+                }
+            }
+        }
+    }
+    Ok(weaknesses.len())
 }
 
 /// Builds the simulator with the mistakes inside and finds the one called `name`. Returns the

@@ -55,6 +55,14 @@ pub(super) const LINES: &[Line] = &[
         },
     },
     Line {
+        name: "weaknesses",
+        must: "each of ten weaknesses that others had is found once it is built in",
+        run: |_| {
+            let found = planted::find_weaknesses()?;
+            Ok(Figure::new(found >= 10, format!("{found} are found")))
+        },
+    },
+    Line {
         name: "noise-plain",
         must: "100,000 packets of noise a second: at least 0.8 of the goodput beside a UDP sink of the same noise",
         run: |ctx| noise(ctx, false),
