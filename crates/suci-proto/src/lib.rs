@@ -25,6 +25,7 @@ pub mod credit;
 mod engine;
 mod event;
 mod filter;
+mod handler;
 mod handshake;
 pub mod limits;
 mod log;

@@ -2,6 +2,7 @@
 //! either end. The layer of routes decides where packets go.
 
 use super::Engine;
+use crate::handler::Handler;
 use crate::message::Message;
 use crate::time::{Duration, Instant};
 use crate::types::{ChannelId, NodeId};
@@ -48,25 +49,14 @@ impl Engine {
     /// Returns the next forwarded packet, and the neighbour that sent it. Taking it gives the
     /// neighbour memory credit back.
     pub fn recv_forwarded(&mut self) -> Option<(NodeId, Message)> {
-        while let Some(key) = self.forwarded.front() {
-            let peer = self.peers.get_mut(key);
-            let received = peer.and_then(|peer| peer.next_forwarded(&mut self.shared));
-            if received.is_none() {
-                self.forwarded.drop_front();
-                continue;
-            }
-            self.forwarded.pass();
-            // The peer must be told its new credit.
-            self.dirty.add(key);
-            return received;
-        }
-        None
+        let (_, from, message) = self.take_for(Handler::Forwarded)?;
+        Some((from.node, message))
     }
 
     /// Returns true if [`Engine::recv_forwarded`] may have something.
     #[must_use]
     pub fn has_forwarded(&self) -> bool {
-        !self.forwarded.is_empty()
+        self.lists_for(Handler::Forwarded)
     }
 
     /// Returns the number of messages to `node` on this channel that are neither acknowledged nor

@@ -4,6 +4,7 @@
 
 use super::Engine;
 use crate::event::{EndReason, Event, LostCause};
+use crate::handler::Handler;
 use crate::limits;
 use crate::message::{Held, Message, has_room};
 use crate::types::{ChannelId, NodeId, SessionNumber, Source};
@@ -56,45 +57,24 @@ impl Engine {
         if let Some(input) = self.shared.remote_inputs.pop_front() {
             return Some(input);
         }
-        while let Some(key) = self.remote.front() {
-            let peer = self.peers.get_mut(key);
-            let Some((from, message)) = peer.and_then(|peer| peer.next_remote(&mut self.shared))
-            else {
-                self.remote.drop_front();
-                continue;
-            };
-            self.remote.pass();
-            // The peer must be told its new credit.
-            self.dirty.add(key);
-            self.remote_taken = Some(key);
-            return Some(RemoteInput::Message(from, message));
-        }
-        None
+        let (key, from, message) = self.take_for(Handler::Remote)?;
+        self.remote_taken = Some(key);
+        Some(RemoteInput::Message(from, message))
     }
 
     /// Returns the next active message. Taking it gives its sender memory credit back.
     pub fn recv_active(&mut self) -> Option<(Source, Message)> {
-        while let Some(key) = self.active.front() {
-            let peer = self.peers.get_mut(key);
-            let received = peer.and_then(|peer| peer.next_active(None, &mut self.shared));
-            if received.is_none() {
-                self.active.drop_front();
-                continue;
-            }
-            self.active.pass();
-            self.dirty.add(key);
-            self.yields_since = None;
-            return received;
-        }
-        None
+        let (_, from, message) = self.take_for(Handler::Active)?;
+        self.yields_since = None;
+        Some((from, message))
     }
 
     /// Returns the next active message on `channel`, whatever waits on others.
     pub fn recv_active_on(&mut self, channel: ChannelId) -> Option<(Source, Message)> {
-        let mut keys = self.active.flows();
+        let mut keys = self.by_handler[Handler::Active as usize].flows();
         let (key, received) = keys.find_map(|key| {
             let peer = self.peers.get_mut(key)?;
-            let received = peer.next_active(Some(channel), &mut self.shared)?;
+            let received = peer.next_active_on(channel, &mut self.shared)?;
             Some((key, received))
         })?;
         drop(keys);
@@ -119,24 +99,14 @@ impl Engine {
         if let Some(left) = self.shared.membership_left.pop_front() {
             return Some(left);
         }
-        while let Some(key) = self.membership.front() {
-            let peer = self.peers.get_mut(key);
-            let received = peer.and_then(|peer| peer.next_membership(&mut self.shared));
-            if received.is_none() {
-                self.membership.drop_front();
-                continue;
-            }
-            self.membership.pass();
-            self.dirty.add(key);
-            return received;
-        }
-        None
+        let (_, from, message) = self.take_for(Handler::Membership)?;
+        Some((from, message))
     }
 
     /// Returns true if [`Engine::recv_membership`] may have something.
     #[must_use]
     pub fn has_membership(&self) -> bool {
-        !(self.membership.is_empty() && self.shared.membership_left.is_empty())
+        self.lists_for(Handler::Membership) || !self.shared.membership_left.is_empty()
     }
 
     /// Reports to the program that `node` joined, left or failed as a member of the cluster, in
@@ -155,13 +125,13 @@ impl Engine {
     /// Returns true if [`Engine::recv_active`] may have something.
     #[must_use]
     pub fn has_active(&self) -> bool {
-        !self.active.is_empty()
+        self.lists_for(Handler::Active)
     }
 
     /// Returns true if [`Engine::poll_remote`] may have something.
     #[must_use]
     pub fn has_remote_input(&self) -> bool {
-        !self.remote.is_empty() || self.has_remote_news() || self.remote_taken.is_some()
+        self.lists_for(Handler::Remote) || self.has_remote_news() || self.remote_taken.is_some()
     }
 
     /// Returns true if [`Engine::poll_remote`] has news beside messages of open sessions. They come
@@ -174,17 +144,45 @@ impl Engine {
     /// Leaves one-sided operations of `node` where they are, or no longer: while answers to it
     /// find no room, its memory credit holds it back.
     pub fn hold_remote(&mut self, node: NodeId, held: bool) {
+        self.hold(Handler::Remote, node, held);
+    }
+
+    /// Leaves messages of `node` for `handler` where they are, or no longer.
+    pub(super) fn hold(&mut self, handler: Handler, node: NodeId, held: bool) {
         let Some(key) = self.peer_key(node) else {
             return;
         };
         if let Some(peer) = self.peers.get_mut(key) {
-            peer.remote_held = held;
+            peer.held[handler as usize] = held;
         }
         if held {
-            self.remote.remove(key);
+            self.by_handler[handler as usize].remove(key);
         } else {
             self.touch(key);
         }
+    }
+
+    /// Returns the next message for `handler`, and the key of its peer; peers in turn.
+    pub(super) fn take_for(&mut self, handler: Handler) -> Option<(usize, Source, Message)> {
+        let peers = &mut self.by_handler[handler as usize];
+        while let Some(key) = peers.front() {
+            let peer = self.peers.get_mut(key);
+            let next = peer.and_then(|peer| peer.next_for(handler, &mut self.shared));
+            let Some((from, message)) = next else {
+                peers.drop_front();
+                continue;
+            };
+            peers.pass();
+            // The peer must be told its new credit.
+            self.dirty.add(key);
+            return Some((key, from, message));
+        }
+        None
+    }
+
+    /// Returns true if [`Engine::take_for`] may return a message.
+    pub(super) fn lists_for(&self, handler: Handler) -> bool {
+        !self.by_handler[handler as usize].is_empty()
     }
 
     /// Moves messages of `node` to the program from the memory that was named for them to memory of

@@ -57,6 +57,7 @@ use crate::arrival::Arrival;
 use crate::config::{Config, ConfigError};
 use crate::counters::{Counters, PeerInfo, PeerStats};
 use crate::credit::{ShareStats, Shares};
+use crate::handler::{HANDLERS, Handler};
 use crate::handshake::{Backlog, CookieKey, HandshakeWork, PendingInits};
 use crate::log::DropReason;
 use crate::message::Pool;
@@ -119,18 +120,10 @@ pub struct Engine {
     readable: Scheduler,
     /// Peers with messages of groups.
     with_group_messages: Scheduler,
-    /// Peers with messages about one-sided operations, one message at a time.
-    remote: Scheduler,
+    /// Peers with messages for each [`Handler`], one message at a time.
+    by_handler: [Scheduler; HANDLERS],
     /// The peer whose message about one-sided operations was taken last.
     remote_taken: Option<usize>,
-    /// Peers with active messages, one message at a time.
-    active: Scheduler,
-    /// Peers with messages about membership.
-    membership: Scheduler,
-    /// Peers with messages of sockets, one message at a time.
-    sockets: Scheduler,
-    /// Peers with forwarded packets, one packet at a time.
-    forwarded: Scheduler,
     /// Peers whose sessions stay open until the others are closed.
     carriers: BTreeSet<NodeId>,
     /// Peers with replies, one reply at a time.
@@ -207,12 +200,8 @@ impl Engine {
             ranks: Ranks::default(),
             readable: Scheduler::default(),
             with_group_messages: Scheduler::default(),
-            remote: Scheduler::default(),
+            by_handler: Default::default(),
             remote_taken: None,
-            active: Scheduler::default(),
-            membership: Scheduler::default(),
-            sockets: Scheduler::default(),
-            forwarded: Scheduler::default(),
             carriers: BTreeSet::new(),
             answered: Scheduler::default(),
             ack_waits: Vec::new(),
@@ -306,20 +295,13 @@ impl Engine {
             return;
         };
         let (of_group, reply) = (peer.has_group_message(), peer.has_reply());
-        if peer.has_remote() {
-            self.remote.add(key);
-        }
-        if peer.has_active() {
-            self.active.add(key);
-        }
-        if peer.session.inbox.has_membership() {
-            self.membership.add(key);
-        }
-        if peer.has_of_sockets() {
-            self.sockets.add(key);
-        }
-        if peer.session.inbox.has_forwarded() {
-            self.forwarded.add(key);
+        if peer.may_have_for_layers() {
+            let waiting = Handler::ALL
+                .iter()
+                .filter(|handler| peer.has_for(**handler));
+            for handler in waiting {
+                self.by_handler[*handler as usize].add(key);
+            }
         }
         if of_group || !self.with_group_messages.is_empty() {
             self.on_group_message(key);

@@ -2,6 +2,7 @@
 
 use super::Engine;
 use crate::event::{EndReason, LostCause};
+use crate::handler::Handler;
 use crate::message::Message;
 use crate::types::NodeId;
 
@@ -25,28 +26,14 @@ impl Engine {
         if let Some(input) = self.shared.socket_inputs.pop_front() {
             return Some(input);
         }
-        while let Some(key) = self.sockets.front() {
-            let peer = self.peers.get_mut(key);
-            let next = peer.and_then(|peer| {
-                let message = peer.next_of_sockets(&mut self.shared)?;
-                Some(SocketInput::Message(peer.node, message))
-            });
-            if next.is_none() {
-                self.sockets.drop_front();
-                continue;
-            }
-            self.sockets.pass();
-            // The peer must be told its new credit.
-            self.dirty.add(key);
-            return next;
-        }
-        None
+        let (_, from, message) = self.take_for(Handler::Sockets)?;
+        Some(SocketInput::Message(from.node, message))
     }
 
     /// Returns true if [`Engine::poll_sockets`] may have something.
     #[must_use]
     pub fn has_socket_input(&self) -> bool {
-        !self.sockets.is_empty() || self.has_socket_news()
+        self.lists_for(Handler::Sockets) || self.has_socket_news()
     }
 
     /// Returns true if [`Engine::poll_sockets`] has news beside messages of open sessions. They
@@ -59,16 +46,6 @@ impl Engine {
     /// Leaves messages of sockets of `node` where they are, or no longer: while answers to them
     /// find no room, its memory credit holds it back.
     pub fn hold_sockets(&mut self, node: NodeId, held: bool) {
-        let Some(key) = self.peer_key(node) else {
-            return;
-        };
-        if let Some(peer) = self.peers.get_mut(key) {
-            peer.sockets_held = held;
-        }
-        if held {
-            self.sockets.remove(key);
-        } else {
-            self.touch(key);
-        }
+        self.hold(Handler::Sockets, node, held);
     }
 }

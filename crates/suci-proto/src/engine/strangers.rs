@@ -94,11 +94,9 @@ impl Engine {
             self.readable.forget(key);
             self.answered.forget(key);
             self.with_group_messages.forget(key);
-            self.remote.forget(key);
-            self.active.forget(key);
-            self.membership.forget(key);
-            self.sockets.forget(key);
-            self.forwarded.forget(key);
+            for peers in &mut self.by_handler {
+                peers.forget(key);
+            }
             let Some(mut peer) = self.peers.remove(key) else {
                 continue;
             };

@@ -29,6 +29,7 @@ use super::packed_queue::PackedQueueCache;
 use super::placement::{PlacedBy, Places};
 use super::pool::{Chunk, Pool};
 use super::slot::SlotCache;
+use crate::handler::{HANDLERS, Handler};
 use crate::limits::{REPLY_RESERVE, RESERVES};
 use crate::recovery::SentFrame;
 use crate::scheduler::{Priority, Scheduler};
@@ -134,19 +135,11 @@ pub struct Inbox {
 struct ForLayers {
     /// Those of groups.
     groups: BTreeSet<ChannelId>,
-    /// Those of one-sided operations, in order.
-    remote: VecDeque<ChannelId>,
+    /// Those of each [`Handler`], in order.
+    by_handler: [VecDeque<ChannelId>; HANDLERS],
     /// The channel of the last message about one-sided operations. The layer is asked about the
     /// message that is announced there once it has handled that one.
     handled: Option<ChannelId>,
-    /// Those of active messages, in order.
-    active: VecDeque<ChannelId>,
-    /// Those of membership, in order.
-    membership: VecDeque<ChannelId>,
-    /// Those of sockets, in order.
-    sockets: VecDeque<ChannelId>,
-    /// Those of forwarded packets, in order.
-    forwarded: VecDeque<ChannelId>,
 }
 
 impl Inbox {
@@ -578,18 +571,7 @@ impl Inbox {
                 && !core::mem::replace(&mut channel.listed.handled, true)
             {
                 let lists = self.for_layers.get_or_insert_default();
-                let list = if id.carries_active_messages() {
-                    &mut lists.active
-                } else if id.carries_membership() {
-                    &mut lists.membership
-                } else if id.carries_sockets() {
-                    &mut lists.sockets
-                } else if id.carries_forwarded() {
-                    &mut lists.forwarded
-                } else {
-                    &mut lists.remote
-                };
-                list.push_back(id);
+                lists.by_handler[Handler::of(id) as usize].push_back(id);
             }
         } else if !id.carries_replies() {
             self.ready.add(index);

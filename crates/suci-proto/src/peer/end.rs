@@ -5,6 +5,7 @@ use super::{Closing, Peer, Session};
 use crate::counters::Link;
 use crate::engine::Shared;
 use crate::event::{EndReason, Event, Side};
+use crate::handler::Handler;
 use crate::log::LogRecord;
 use crate::message::{Message, Outcome, undelivered};
 use crate::time::Instant;
@@ -139,15 +140,15 @@ fn ended_session(mut old: Session, ending: Ending, shared: &mut Shared) -> Remai
             replies.push(reply);
         } else if let Some(message) = old.inbox.pop_of_any_group() {
             untaken.push_back(message);
-        } else if let Some(message) = old.inbox.pop_active() {
+        } else if let Some(message) = old.inbox.pop_for(Handler::Active) {
             untaken.push_back(message);
-        } else if let Some(message) = old.inbox.pop_remote() {
+        } else if let Some(message) = old.inbox.pop_for(Handler::Remote) {
             remote.push_back(message);
-        } else if let Some(message) = old.inbox.pop_membership() {
+        } else if let Some(message) = old.inbox.pop_for(Handler::Membership) {
             remote.push_back(message);
-        } else if let Some(message) = old.inbox.pop_of_sockets() {
+        } else if let Some(message) = old.inbox.pop_for(Handler::Sockets) {
             sockets.push_back(message);
-        } else if old.inbox.pop_forwarded().is_some() {
+        } else if old.inbox.pop_for(Handler::Forwarded).is_some() {
             // Its sender repeats what it carries.
         } else {
             break;

@@ -3,109 +3,81 @@
 use super::Peer;
 use crate::engine::{RemoteInput, Shared, SocketInput};
 use crate::event::{EndReason, Event};
+use crate::handler::Handler;
 use crate::message::Message;
-use crate::types::{ChannelId, NodeId, SessionNumber, Source};
+use crate::types::{ChannelId, SessionNumber, Source};
 use std::collections::VecDeque;
 
 /// Most messages about membership that ended sessions leave and the driver did not take.
 const MAX_LEFT: usize = 1024;
 
 impl Peer {
-    /// Returns the next active message, on the channel `only` if one is named, sessions in order.
-    pub(crate) fn next_active(
+    /// Returns the next message for `handler`, sessions in order.
+    pub(crate) fn next_for(
         &mut self,
-        only: Option<ChannelId>,
+        handler: Handler,
         shared: &mut Shared,
     ) -> Option<(Source, Message)> {
-        let is_next = |message: &Message| match only {
-            Some(channel) => message.channel == channel,
-            None => message.channel.carries_active_messages(),
+        let is_active = |message: &Message| message.channel.carries_active_messages();
+        let left = match handler {
+            Handler::Active => self.next_of_remains(is_active, shared),
+            _ => None,
         };
-        let left = self.next_of_remains(is_next, shared);
-        let (session, message) = left.or_else(|| {
-            let message = match only {
-                Some(channel) if self.session.inbox.has_active_on(channel) => {
-                    self.before_taking();
-                    self.session.inbox.pop_active_on(channel)
-                }
-                None if self.session.inbox.has_active() => {
-                    self.before_taking();
-                    self.session.inbox.pop_active()
-                }
-                _ => None,
-            }?;
-            Some((self.session.number, message))
-        })?;
+        let taken = match left {
+            Some(left) => left,
+            None if self.session_has_for(handler) => {
+                self.before_taking();
+                (self.session.number, self.session.inbox.pop_for(handler)?)
+            }
+            None => return None,
+        };
+        Some(self.hand_over(taken, shared))
+    }
+
+    /// Returns the next active message on `channel`, sessions in order.
+    pub(crate) fn next_active_on(
+        &mut self,
+        channel: ChannelId,
+        shared: &mut Shared,
+    ) -> Option<(Source, Message)> {
+        let left = self.next_of_remains(|message| message.channel == channel, shared);
+        let taken = match left {
+            Some(left) => left,
+            None if self.session.inbox.has_active_on(channel) => {
+                self.before_taking();
+                let message = self.session.inbox.pop_active_on(channel)?;
+                (self.session.number, message)
+            }
+            None => return None,
+        };
+        Some(self.hand_over(taken, shared))
+    }
+
+    /// Counts a message that a handler takes, and adds its source.
+    fn hand_over(
+        &mut self,
+        (session, message): (SessionNumber, Message),
+        shared: &mut Shared,
+    ) -> (Source, Message) {
         self.count_received(1, message.payload.received(), &mut shared.counters);
         let node = self.node;
-        Some((Source { node, session }, message))
+        (Source { node, session }, message)
     }
 
-    /// Returns true if an active message waits.
-    pub(crate) fn has_active(&self) -> bool {
-        self.session.inbox.has_active() || self.layer_remains.is_some()
+    fn session_has_for(&self, handler: Handler) -> bool {
+        !self.held[handler as usize] && self.session.inbox.has_for(handler)
     }
 
-    /// Returns the next message about one-sided operations.
-    pub(crate) fn next_remote(&mut self, shared: &mut Shared) -> Option<(Source, Message)> {
-        if !self.has_remote() {
-            return None;
-        }
-        self.before_taking();
-        let message = self.session.inbox.pop_remote()?;
-        self.count_received(1, message.payload.received(), &mut shared.counters);
-        let from = Source {
-            node: self.node,
-            session: self.session.number,
-        };
-        Some((from, message))
+    /// Returns true if [`Peer::next_for`] may return a message.
+    pub(crate) fn has_for(&self, handler: Handler) -> bool {
+        let may_be_left = handler == Handler::Active && self.layer_remains.is_some();
+        may_be_left || self.session_has_for(handler)
     }
 
-    /// Returns true if [`Peer::next_remote`] returns a message.
-    pub(crate) fn has_remote(&self) -> bool {
-        !self.remote_held && self.session.inbox.has_remote()
-    }
-
-    /// Returns the next message about membership.
-    pub(crate) fn next_membership(&mut self, shared: &mut Shared) -> Option<(Source, Message)> {
-        if !self.session.inbox.has_membership() {
-            return None;
-        }
-        self.before_taking();
-        let message = self.session.inbox.pop_membership()?;
-        self.count_received(1, message.payload.received(), &mut shared.counters);
-        let from = Source {
-            node: self.node,
-            session: self.session.number,
-        };
-        Some((from, message))
-    }
-
-    /// Returns the next forwarded packet.
-    pub(crate) fn next_forwarded(&mut self, shared: &mut Shared) -> Option<(NodeId, Message)> {
-        if !self.session.inbox.has_forwarded() {
-            return None;
-        }
-        self.before_taking();
-        let message = self.session.inbox.pop_forwarded()?;
-        self.count_received(1, message.payload.received(), &mut shared.counters);
-        Some((self.node, message))
-    }
-
-    /// Returns the next message of sockets.
-    pub(crate) fn next_of_sockets(&mut self, shared: &mut Shared) -> Option<Message> {
-        if !self.has_of_sockets() {
-            return None;
-        }
-        self.before_taking();
-        let message = self.session.inbox.pop_of_sockets()?;
-        self.count_received(1, message.payload.received(), &mut shared.counters);
-        Some(message)
-    }
-
-    /// Returns true if [`Peer::next_of_sockets`] returns a message.
-    pub(crate) fn has_of_sockets(&self) -> bool {
-        !self.sockets_held && self.session.inbox.has_of_sockets()
+    /// Returns true if a message for another layer may be here.
+    #[inline]
+    pub(crate) fn may_have_for_layers(&self) -> bool {
+        self.session.inbox.may_have_for_layers() || self.layer_remains.is_some()
     }
 
     /// Tells the handlers of an event, if they want to know of it.

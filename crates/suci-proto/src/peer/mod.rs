@@ -43,6 +43,7 @@ use crate::config::Config;
 use crate::counters::{Counters, Link, PeerInfo, PeerStats, Traffic};
 use crate::engine::{Promise, Shared};
 use crate::event::{EndReason, Event, RefusedReason};
+use crate::handler::HANDLERS;
 use crate::limits;
 use crate::log::LogRecord;
 use crate::message::Pool;
@@ -129,10 +130,9 @@ pub(crate) struct Peer {
     put_off: bool,
     /// Messages of groups that the last session with such messages left.
     layer_remains: Option<Box<groups::LayerRemains>>,
-    /// Messages for handlers wait, since answers to the peer find no room.
-    pub(crate) remote_held: bool,
-    /// The same for messages of sockets.
-    pub(crate) sockets_held: bool,
+    /// The [`Handler`](crate::handler::Handler)s whose messages wait, since answers to the peer
+    /// find no room.
+    pub(crate) held: [bool; HANDLERS],
     /// A member of a group waits for a message of this peer.
     awaited: u32,
     /// Why the last session ended.
@@ -183,8 +183,7 @@ impl Peer {
             took_messages: false,
             put_off: false,
             layer_remains: None,
-            remote_held: false,
-            sockets_held: false,
+            held: [false; HANDLERS],
             awaited: 0,
             last_end: None,
             last_is_dead: false,

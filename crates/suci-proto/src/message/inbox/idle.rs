@@ -1,6 +1,7 @@
 //! The inbox of an idle peer: it frees all memory that only messages need.
 
 use super::Inbox;
+use crate::handler::Handler;
 
 impl Inbox {
     /// Returns how many of the `sent` messages of the peer the program neither received nor
@@ -17,12 +18,8 @@ impl Inbox {
             && self.incoming.is_empty()
             && self.untold.is_empty()
             && !self.has_answers();
-        let for_layers = self.has_group_message()
-            || self.has_remote()
-            || self.has_active()
-            || self.has_membership()
-            || self.has_of_sockets()
-            || self.has_forwarded();
+        let for_handlers = || Handler::ALL.iter().any(|handler| self.has_for(*handler));
+        let for_layers = self.has_group_message() || for_handlers();
         let taken = self.ready.is_empty() && self.replies.is_empty() && !for_layers;
         if !(nothing && taken && self.accounts.shrink()) {
             return false;

@@ -1,6 +1,7 @@
 //! Handing messages and replies to the program.
 
 use super::Inbox;
+use crate::handler::Handler;
 use crate::limits::{REPLY_RESERVE, RESERVES};
 use crate::message::Message;
 use crate::message::incoming::{Freed, IncomingChannel};
@@ -80,35 +81,14 @@ impl Inbox {
         Some(message)
     }
 
-    /// Returns the next complete message about one-sided operations: in order per channel, channels
-    /// in turn. Taking it frees memory credit.
-    pub fn pop_remote(&mut self) -> Option<Message> {
-        self.on_handled();
-        while let Some(channel) = self.for_layers.as_mut()?.remote.pop_front() {
-            let message = self.pop_handled(channel);
-            if message.is_some() {
-                return message;
-            }
+    /// Returns the next complete message for `handler`: in order per channel, channels in turn.
+    /// Taking it frees memory credit.
+    pub(crate) fn pop_for(&mut self, handler: Handler) -> Option<Message> {
+        if handler == Handler::Remote {
+            self.on_handled();
         }
-        None
-    }
-
-    /// Returns the next complete active message: in order per channel, channels in turn. Taking it
-    /// frees memory credit.
-    pub fn pop_active(&mut self) -> Option<Message> {
-        while let Some(channel) = self.for_layers.as_mut()?.active.pop_front() {
-            let message = self.pop_handled(channel);
-            if message.is_some() {
-                return message;
-            }
-        }
-        None
-    }
-
-    /// Returns the next complete message of sockets: in order per channel, channels in turn. Taking
-    /// it frees memory credit.
-    pub fn pop_of_sockets(&mut self) -> Option<Message> {
-        while let Some(channel) = self.for_layers.as_mut()?.sockets.pop_front() {
+        let list = handler as usize;
+        while let Some(channel) = self.for_layers.as_mut()?.by_handler[list].pop_front() {
             let message = self.pop_handled(channel);
             if message.is_some() {
                 return message;
@@ -119,34 +99,10 @@ impl Inbox {
 
     /// Returns the next complete active message of one channel. Taking it frees memory credit.
     pub fn pop_active_on(&mut self, channel: ChannelId) -> Option<Message> {
-        let active = &mut self.for_layers.as_mut()?.active;
+        let active = &mut self.for_layers.as_mut()?.by_handler[Handler::Active as usize];
         let at = active.iter().position(|listed| *listed == channel)?;
         active.remove(at);
         self.pop_handled(channel)
-    }
-
-    /// Returns the next complete message about membership: in order per channel, channels in turn.
-    /// Taking it frees memory credit.
-    pub fn pop_membership(&mut self) -> Option<Message> {
-        while let Some(channel) = self.for_layers.as_mut()?.membership.pop_front() {
-            let message = self.pop_handled(channel);
-            if message.is_some() {
-                return message;
-            }
-        }
-        None
-    }
-
-    /// Returns the next complete forwarded packet: in order per channel, channels in turn. Taking
-    /// it frees memory credit.
-    pub fn pop_forwarded(&mut self) -> Option<Message> {
-        while let Some(channel) = self.for_layers.as_mut()?.forwarded.pop_front() {
-            let message = self.pop_handled(channel);
-            if message.is_some() {
-                return message;
-            }
-        }
-        None
     }
 
     /// Notes that the layer of one-sided operations handled the last message that it was given.
@@ -170,7 +126,7 @@ impl Inbox {
         channel.listed.handled = false;
         let (message, freed) = channel.pop_one(&mut self.accounts)?;
         self.list_ready(index);
-        if id.carries_remote() || id.carries_remote_replies() {
+        if Handler::of(id) == Handler::Remote {
             self.for_layers.get_or_insert_default().handled = Some(id);
         } else {
             self.judge_for_layer(index);
@@ -180,46 +136,23 @@ impl Inbox {
         Some(message)
     }
 
-    /// Returns true if [`pop_remote`](Self::pop_remote) returns a message.
-    #[must_use]
-    pub fn has_remote(&self) -> bool {
+    /// Returns true if [`pop_for`](Self::pop_for) returns a message.
+    pub(crate) fn has_for(&self, handler: Handler) -> bool {
         let lists = self.for_layers.as_ref();
-        lists.is_some_and(|lists| !lists.remote.is_empty())
-    }
-
-    /// Returns true if [`pop_of_sockets`](Self::pop_of_sockets) returns a message.
-    #[must_use]
-    pub fn has_of_sockets(&self) -> bool {
-        let lists = self.for_layers.as_ref();
-        lists.is_some_and(|lists| !lists.sockets.is_empty())
-    }
-
-    /// Returns true if [`pop_active`](Self::pop_active) returns a message.
-    #[must_use]
-    pub fn has_active(&self) -> bool {
-        let lists = self.for_layers.as_ref();
-        lists.is_some_and(|lists| !lists.active.is_empty())
+        lists.is_some_and(|lists| !lists.by_handler[handler as usize].is_empty())
     }
 
     /// Returns true if [`pop_active_on`](Self::pop_active_on) returns a message.
     #[must_use]
     pub fn has_active_on(&self, channel: ChannelId) -> bool {
         let lists = self.for_layers.as_ref();
-        lists.is_some_and(|lists| lists.active.contains(&channel))
+        lists.is_some_and(|lists| lists.by_handler[Handler::Active as usize].contains(&channel))
     }
 
-    /// Returns true if [`pop_membership`](Self::pop_membership) returns a message.
-    #[must_use]
-    pub fn has_membership(&self) -> bool {
-        let lists = self.for_layers.as_ref();
-        lists.is_some_and(|lists| !lists.membership.is_empty())
-    }
-
-    /// Returns true if [`pop_forwarded`](Self::pop_forwarded) returns a message.
-    #[must_use]
-    pub fn has_forwarded(&self) -> bool {
-        let lists = self.for_layers.as_ref();
-        lists.is_some_and(|lists| !lists.forwarded.is_empty())
+    /// Returns true if a message for another layer may be here.
+    #[inline]
+    pub(crate) const fn may_have_for_layers(&self) -> bool {
+        self.for_layers.is_some()
     }
 
     /// Grants memory for the message that waits on a channel of a group, once there is some.

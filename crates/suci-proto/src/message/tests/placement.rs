@@ -1,6 +1,7 @@
 //! Memory that a layer names for its messages.
 
 use super::*;
+use crate::handler::Handler;
 use crate::types::{SessionNumber, Source};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -97,7 +98,7 @@ fn piece(inbox: &mut Inbox, number: u64, range: Range<usize>) {
 }
 
 fn handled(inbox: &mut Inbox) -> Vec<Message> {
-    std::iter::from_fn(|| inbox.pop_remote()).collect()
+    std::iter::from_fn(|| inbox.pop_for(Handler::Remote)).collect()
 }
 
 #[test]
