@@ -2,7 +2,7 @@
 
 use super::cwnd_validation::CwndValidation;
 use super::ecn::EcnValidation;
-use super::mode::Modes;
+use super::numbered_setting::NumberedSetting;
 use super::path::Path;
 use super::pending::Pending;
 use super::size_bounds::SizeBounds;
@@ -20,7 +20,7 @@ use crate::steer::Decision;
 use crate::time::{Duration, Instant};
 use crate::transmit::Destination;
 use crate::types::{Ecn, PacketNumber};
-use crate::wire::{Credit, EXTENSION_MODE, Mode, Params};
+use crate::wire::{Credit, Mode, Params};
 
 /// Number of unacknowledged packets that forces an acknowledgement although no PING asked for one.
 /// It is only a bound: senders put a PING into one packet of each quarter of their window
@@ -171,7 +171,11 @@ pub(crate) struct Connection {
     pub(crate) congestion: Box<dyn Controller>,
     pub(crate) pacer: Pacer,
     pub(crate) pending: Pending,
-    pub(crate) modes: Modes,
+    /// The mode of the traffic in each direction.
+    pub(crate) modes: NumberedSetting<Mode>,
+    /// The program chose our mode: the peer is told at once. Otherwise MODE goes with the next
+    /// messages.
+    pub(crate) mode_is_wished: bool,
     pub(super) acks: AckSettings,
     /// Acknowledgements wait for a packet that carries them as long as they may. An operation of a
     /// group has several members, and the next message to this one may come some cycles later.
@@ -286,8 +290,6 @@ impl Connection {
         } = beginning;
         let mtu = PathMtu::new(Some(MIN_MTU), MIN_MTU);
         let size = mtu.current();
-        let speak_modes = params.extensions & EXTENSION_MODE != 0;
-        let modes = Modes::new(speak_modes, mode, params.mode);
         let mut connection = Self {
             local,
             remote,
@@ -303,9 +305,10 @@ impl Connection {
             grant,
             bounds: SizeBounds::default(),
             previous: Vec::new(),
+            modes: NumberedSetting::new(mode, params.mode),
+            mode_is_wished: false,
             params,
             pending: Pending::default(),
-            modes,
             acks,
             acks_ride: false,
             reserve: 0,

@@ -1,14 +1,16 @@
 //! The fate of packets, and the parts of a session that it concerns.
 
-use super::{Connection, Session, mode, pending};
+use super::numbered_setting::NumberedSetting;
+use super::{Connection, Session, pending};
 use crate::recovery::{Recovery, SentFrame, Sink};
+use crate::wire::Mode;
 use core::ops::RangeInclusive;
 
 /// Tells the parts of a session the fate of a packet's frames.
 pub(super) struct FrameFates<'a> {
     session: &'a mut Session,
     pending: &'a mut pending::Pending,
-    modes: &'a mut mode::Modes,
+    modes: &'a mut NumberedSetting<Mode>,
     received: &'a mut crate::ack::Received,
     credit: &'a mut crate::credit::SendCredit,
     /// A range of data that arrived and of which the outbox was not told yet. The next packet often

@@ -20,6 +20,7 @@ mod itself;
 mod layers;
 mod life;
 mod mode;
+mod numbered_setting;
 mod open;
 mod path;
 mod pending;
@@ -468,7 +469,7 @@ impl Peer {
             address: self.path_address(),
             link: self.life.link(),
             suspended_here: self.session.suspension.is_here(),
-            suspended_there: self.session.suspension.is_there(),
+            suspended_there: self.session.suspension.theirs(),
             rtt: rtt.map_or(Duration::ZERO, |r| r.path()),
             min_rtt: rtt
                 .filter(|r| r.has_sample())

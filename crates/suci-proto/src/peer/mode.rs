@@ -5,8 +5,9 @@
 //! asks for acknowledgements and cuts trains, its receiver how it acknowledges and grants
 //! ([`Connection::apply_peer_mode`](super::Connection::apply_peer_mode)).
 
+use super::Connection;
 use crate::time::{Duration, Instant};
-use crate::wire::Mode;
+use crate::wire::{EXTENSION_MODE, Mode};
 
 /// Time after which a long queue (more than a window or 1 MiB) selects Throughput, and a shorter
 /// queue ends it.
@@ -106,91 +107,22 @@ impl TrafficClassifier {
     }
 }
 
-/// The modes of both directions of a connection.
-#[derive(Debug)]
-pub(crate) struct Modes {
-    /// Both ends announced the extension.
-    supported: bool,
-    ours: Mode,
-    /// The newest MODE of ours; 0 is the parameter of the handshake.
-    number: u64,
-    /// MODE must be sent, again if it was lost.
-    due: bool,
-    /// MODE does not wait for a packet that carries it.
-    urgent: bool,
-    theirs: Mode,
-    /// The newest MODE of theirs.
-    heard: u64,
-}
-
-impl Modes {
-    /// Returns the modes of the handshake.
-    pub(crate) fn new(supported: bool, ours: Mode, theirs: Mode) -> Self {
-        Self {
-            supported,
-            ours,
-            number: 0,
-            due: false,
-            urgent: false,
-            theirs,
-            heard: 0,
-        }
+impl Connection {
+    /// Returns the MODE that must be sent to the peer, and its number. Number 0 is the parameter of
+    /// the handshake.
+    pub(super) fn mode_due(&self) -> Option<(u64, Mode)> {
+        let due = self.modes.due();
+        due.filter(|_| self.speaks(EXTENSION_MODE))
     }
 
-    /// Returns the mode of our traffic.
-    pub(crate) fn ours(&self) -> Mode {
-        self.ours
-    }
-
-    /// Returns the mode of the peer's traffic.
-    pub(crate) fn theirs(&self) -> Mode {
-        self.theirs
-    }
-
-    /// Sets the mode of our traffic. The program's choice (`wished`) is announced at once, a
-    /// derived mode with the next packet.
-    pub(crate) fn set_ours(&mut self, mode: Mode, wished: bool) {
-        if mode == self.ours {
-            return;
-        }
-        self.ours = mode;
-        self.number = self.number.saturating_add(1);
-        self.due = self.supported;
-        self.urgent = self.supported && wished;
-    }
-
-    /// Returns the MODE that must be sent, with its number.
-    pub(crate) fn due(&self) -> Option<(u64, Mode)> {
-        self.due.then_some((self.number, self.ours))
-    }
-
-    /// Returns true if it should be sent in a packet of its own.
-    pub(crate) fn is_urgent(&self) -> bool {
-        self.due && self.urgent
-    }
-
-    pub(crate) fn on_sent(&mut self) {
-        self.due = false;
-    }
-
-    /// Notes that the MODE with this number was lost: the newest is sent again.
-    pub(crate) fn on_lost(&mut self, number: u64) {
-        self.due |= number == self.number;
-    }
-
-    /// Handles MODE. Returns true if the peer's mode changed.
-    pub(crate) fn on_heard(&mut self, number: u64, mode: Mode) -> bool {
-        if number <= self.heard {
-            return false;
-        }
-        self.heard = number;
-        core::mem::replace(&mut self.theirs, mode) != mode
+    /// Returns true if MODE should be sent in a packet of its own.
+    pub(super) fn wants_to_tell_mode(&self) -> bool {
+        self.mode_is_wished && self.mode_due().is_some()
     }
 }
 
 #[cfg(test)]
 mod tests {
-
     use super::*;
 
     fn at(ms: u64) -> Instant {
@@ -244,34 +176,5 @@ mod tests {
         classifier.on_queue(at(0), true);
         classifier.on_queue(at(20), true);
         assert_eq!(classifier.mode(), Mode::Throughput, "whatever was answered");
-    }
-
-    #[test]
-    fn the_newest_mode_counts_and_is_told_until_it_arrives() {
-        let (mut a, mut b) = (
-            Modes::new(true, Mode::Adaptive, Mode::Adaptive),
-            Modes::new(true, Mode::Adaptive, Mode::Adaptive),
-        );
-        a.set_ours(Mode::Throughput, true);
-        let first = a.due().unwrap();
-        a.on_sent();
-        assert_eq!(a.due(), None);
-        a.set_ours(Mode::Response, true);
-        let second = a.due().unwrap();
-        a.on_sent();
-        assert!(b.on_heard(second.0, second.1));
-        assert!(!b.on_heard(first.0, first.1), "overtaken");
-        assert_eq!(b.theirs(), Mode::Response);
-        a.on_lost(first.0);
-        assert_eq!(a.due(), None, "of no interest any more");
-        a.on_lost(second.0);
-        assert_eq!(a.due(), Some(second));
-    }
-
-    #[test]
-    fn a_peer_without_the_extension_is_sent_no_mode() {
-        let mut modes = Modes::new(false, Mode::Adaptive, Mode::Adaptive);
-        modes.set_ours(Mode::Response, true);
-        assert_eq!((modes.ours(), modes.due()), (Mode::Response, None));
     }
 }

@@ -65,7 +65,7 @@ struct Effects {
 impl Effects {
     /// Notes a SUSPEND, or a RESUME, that changes the state of the session.
     fn hear(&mut self, number: u64, suspended: bool, suspension: &mut Suspension) {
-        if suspension.hear(number, suspended) {
+        if suspension.on_heard(number, suspended) {
             self.suspensions.push(suspended);
         }
     }

@@ -168,8 +168,8 @@ impl Connected<'_> {
         }
         if permit.within_limit
             && !self.is_over
-            && let Some((number, mode)) = connection.modes.due()
-            && (permit.data || connection.modes.is_urgent())
+            && let Some((number, mode)) = connection.mode_due()
+            && (permit.data || connection.mode_is_wished)
             && put(
                 Frame::Mode { number, mode },
                 Some(SentFrame::Mode { number }),
@@ -247,7 +247,8 @@ impl Connection {
     /// Returns true if control frames need a packet even if no message of `session` may be sent.
     /// `is_over`: the connection only answers repeated CLOSEs.
     fn wants_control(&self, now: Instant, session: &Session, is_over: bool) -> bool {
-        let elicits = || (!is_over && self.modes.is_urgent()) || self.has_answers(session, is_over);
+        let elicits =
+            || (!is_over && self.wants_to_tell_mode()) || self.has_answers(session, is_over);
         self.wants_beyond(now)
             || self.memory_due(&session.inbox, is_over)
             || (elicits() && self.may_elicit())
