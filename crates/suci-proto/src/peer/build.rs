@@ -220,10 +220,10 @@ impl Peer {
             }
         }
         let (mode, wished) = (self.mode(), self.options.mode != Mode::Adaptive);
-        if let Some(connection) = &mut self.connection {
-            if connection.modes.set_ours(mode) {
-                connection.mode_is_wished = wished;
-            }
+        if let Some(connection) = &mut self.connection
+            && connection.modes.set_ours(mode)
+        {
+            connection.mode_is_wished = wished;
         }
     }
 
