@@ -167,6 +167,9 @@ mod kind {
     pub(super) const CHANNEL_FINISHED: u32 = 11;
     pub(super) const REFUSED: u32 = 12;
     pub(super) const RELEASED: u32 = 13;
+    pub(super) const MEMBER_JOINED: u32 = 14;
+    pub(super) const MEMBER_LEFT: u32 = 15;
+    pub(super) const MEMBER_FAILED: u32 = 16;
 }
 
 /// Returns the number of a reason in `enum suci_refusal`, and the peer's code if it is an unknown
@@ -324,6 +327,9 @@ impl RawEvent {
                 let (details, memory) = ended(session.0, sessions, &reason, &outcomes);
                 Self::with(kind::ENDED, node, |it| it.ended = details).keep(memory)
             }
+            Event::MemberJoined { .. } => Self::with(kind::MEMBER_JOINED, node, |_| {}),
+            Event::MemberLeft { .. } => Self::with(kind::MEMBER_LEFT, node, |_| {}),
+            Event::MemberFailed { .. } => Self::with(kind::MEMBER_FAILED, node, |_| {}),
             Event::Refused { reason, .. } => Self::with(kind::REFUSED, node, |it| {
                 let (reason, code) = refusal(reason);
                 it.refused = RefusedEvent { code, reason };

@@ -2,7 +2,8 @@
 //! `tests/it` compares with the header.
 
 use crate::{
-    context, error, event, handle, message, options, outgoing, peer, receive, remote, send, stats,
+    context, error, event, handle, members, message, options, outgoing, peer, receive, remote,
+    send, stats,
 };
 use std::collections::BTreeSet;
 use std::mem::offset_of;
@@ -63,7 +64,7 @@ fn some(lines: &mut BTreeSet<String>) {
             "payload_checksum" = payload_checksum, "unattended" = unattended,
             "keep_alive" = keep_alive, "statistics" = statistics, "ecn" = ecn, "gso" = gso,
             "gro" = gro, "reuse_port" = reuse_port, "only_v6" = only_v6, "reserved" = reserved,
-            "key_file" = key_file,
+            "key_file" = key_file, "cluster" = cluster,
         }
         "suci_peer_info" = peer::RawPeerInfo {
             "node" = node, "link" = link, "known" = known, "reserved" = reserved,
@@ -107,6 +108,10 @@ fn of_one_sided(lines: &mut BTreeSet<String>) {
         }
         "suci_context" = handle::Handle {
             "id" = id,
+        }
+        "suci_member" = members::RawMember {
+            "node" = node, "suspect" = suspect, "reserved" = reserved,
+            "incarnation" = incarnation, "address" = address,
         }
         "suci_group" = handle::Handle {
             "id" = id,

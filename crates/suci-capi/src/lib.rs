@@ -17,6 +17,7 @@
 //! | `book`, `peer`, `stats` | the address book; one peer; counters |
 //! | `remote`, `context` | one-sided operations |
 //! | `group`, `elements` | groups and collective operations |
+//! | `members` | members of a cluster |
 //! | `outgoing`, `send`, `requests` | sending |
 //! | `message`, `receive`, `event` | what the program receives |
 //! | `log`, `environment`, `version` | what is not about one node |
@@ -48,6 +49,7 @@ mod layout;
 pub mod lent;
 pub mod limit;
 pub mod log;
+pub mod members;
 mod memory;
 pub mod message;
 pub mod node;

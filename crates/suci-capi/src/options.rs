@@ -7,7 +7,9 @@ use crate::pointer::{self, Growable};
 use crate::text;
 use std::ffi::{c_char, c_int};
 use std::time::Duration;
-use suci::{AcceptPolicy, ControllerChoice, Mode, Node, NodeBuilder, NodeId, WaitPolicy};
+use suci::{
+    AcceptPolicy, ControllerChoice, Membership, Mode, Node, NodeBuilder, NodeId, WaitPolicy,
+};
 
 /// `SUCI_NO_LIMIT`.
 pub(crate) const NO_LIMIT: u64 = u64::MAX;
@@ -55,6 +57,7 @@ pub struct NodeOptions {
     pub(crate) only_v6: u8,
     pub(crate) reserved: [u8; 6],
     pub(crate) key_file: *const c_char,
+    pub(crate) cluster: *const c_char,
 }
 
 // SAFETY: `repr(C)`, the size comes first, and integers and pointers take any bytes.
@@ -176,6 +179,7 @@ impl Default for NodeOptions {
             only_v6: udp.only_v6.into(),
             reserved: [0; 6],
             key_file: std::ptr::null(),
+            cluster: std::ptr::null(),
         }
     }
 }
@@ -293,6 +297,10 @@ impl NodeOptions {
         // SAFETY: as above.
         if let Some(file) = unsafe { text::optional(self.key_file, "key_file") }? {
             builder = builder.key_file(file);
+        }
+        // SAFETY: as above.
+        if let Some(cluster) = unsafe { text::optional(self.cluster, "cluster") }? {
+            builder = builder.membership(Membership::new(cluster));
         }
         // SAFETY: as above.
         let file = unsafe { text::optional(self.book_file, "book_file") }?;

@@ -445,6 +445,9 @@ typedef struct suci_node_options {
                                      seals all packets, talks to nodes with one of these keys
                                      alone, and notices when the file changes. Default null:
                                      SUCI_KEY_FILE; without it the node is plain. */
+    const char *cluster;          /* The name of the cluster to join, 1 to 64 bytes ("Membership"
+                                     below). Default null: none. With one, a node without `id`
+                                     and SUCI_ID has a random ID. */
 } suci_node_options;
 
 /* Sets *options to the defaults of a program that knows `size` bytes of the struct. C and C++
@@ -777,8 +780,11 @@ enum suci_event_type {
     SUCI_EVENT_INCOMING = 10,     /* `incoming`: a long message waits for an answer. */
     SUCI_EVENT_CHANNEL_FINISHED = 11, /* `finished`: no more messages come on the channel. */
     SUCI_EVENT_REFUSED = 12,      /* `refused`: the peer, or the route, refuses the connection. */
-    SUCI_EVENT_RELEASED = 13      /* `released`: memory of the program is the program's again.
+    SUCI_EVENT_RELEASED = 13,     /* `released`: memory of the program is the program's again.
                                      `node` is 0. */
+    SUCI_EVENT_MEMBER_JOINED = 14, /* The peer joined the cluster, */
+    SUCI_EVENT_MEMBER_LEFT = 15,   /* left it, */
+    SUCI_EVENT_MEMBER_FAILED = 16  /* or its process is dead, as the members agree. */
 };
 
 /* Why a peer is lost, as far as is known. */
@@ -1416,6 +1422,35 @@ int suci_group_agree(suci_node node, suci_group group, uint64_t *value, uint32_t
 int suci_group_shrink(suci_node node, suci_group group, suci_group *left, int64_t timeout);
 
 /* ------------------------------------------------------------------------------------------------
+ *  Membership
+ *
+ *  A node whose options name a `cluster` joins it through the nodes of its address book, its seeds,
+ *  and learns of all other members, which then are peers. Without a seed it begins the cluster.
+ *  Closing the node leaves it. SUCI_EVENT_MEMBER_JOINED and others tell of changes.
+ * --------------------------------------------------------------------------------------------- */
+
+/* A member of the cluster. */
+typedef struct suci_member {
+    uint32_t node;                /* Its ID. */
+    uint8_t suspect;              /* Another member does not hear it: it counts as failed soon. */
+    uint8_t reserved[3];
+    uint64_t incarnation[2];      /* Its process: the upper and the lower half of a number. */
+    char address[SUCI_ADDRESS_SIZE]; /* Where it listens. */
+} suci_member;
+
+/* Fills `members` with all members by ascending ID, this node among them, at most `capacity`.
+ * *count becomes the number of all, also of those that did not fit. `members` may be null if
+ * `capacity` is 0. Errors: SUCI_E_MISSING: the options named no cluster. Blocks: no. Threads:
+ * node. */
+int suci_members(suci_node node, suci_member *members, size_t capacity, size_t *count);
+
+/* Waits until a seed told the members; returns at once without another seed. The node goes on
+ * trying also after an error. Errors: SUCI_E_MISSING: the options named no cluster;
+ * SUCI_E_TIMED_OUT: suci_last_error_message() says what is wrong with each seed; SUCI_E_WOKEN.
+ * Blocks: timeout. Threads: node. */
+int suci_wait_joined(suci_node node, int64_t timeout);
+
+/* ------------------------------------------------------------------------------------------------
  *  One peer
  *
  *  No call waits for the peer. Each may return SUCI_E_UNKNOWN_PEER.
@@ -1776,7 +1811,7 @@ int suci_env_size(uint32_t *count);
  *  NodeBuilder::statistics            options.statistics
  *  NodeBuilder::metrics               options.metrics
  *  NodeBuilder::shared_memory         the variable SUCI_SHARED_MEMORY
- *  NodeBuilder::membership            none yet: membership is for Rust
+ *  NodeBuilder::membership            options.cluster
  *  NodeBuilder::forward               none yet: forwarders are in Rust
  *  NodeBuilder::config                options.max_ack_delay, options.max_datagram, options.ecn
  *  NodeBuilder::udp                   options.recv_buffer, options.send_buffer, options.recv_slot,
@@ -1925,12 +1960,10 @@ int suci_env_size(uint32_t *count);
  *  drop(Pending)                      suci_pending_free
  *  Custom                             none: functions of the program are for Rust
  *
- *  Node::members                      none yet: membership is for Rust
- *  Node::wait_joined                  none yet: membership is for Rust
- *  Node::membership_counters          none yet: membership is for Rust
- *  SharedNode::members                none yet: membership is for Rust
- *  SharedNode::wait_joined            none yet: membership is for Rust
- *  SharedNode::membership_counters    none yet: membership is for Rust
+ *  Node::members                      suci_members
+ *  Node::wait_joined                  suci_wait_joined
+ *  Node::membership_counters          none: for Rust
+ *  Membership::suspicion              none: for Rust, as other settings of Membership
  *
  *  SharedNode::sockets                cdp.h
  *

@@ -123,6 +123,7 @@ const TYPES: &[(&str, &[&str])] = &[
     ("RawLayout", &["suci_layout"]),
     ("RawOperation", &["suci_operation"]),
     ("RawItem", &["suci_item"]),
+    ("RawMember", &["suci_member"]),
     ("RawMessage", &["suci_message"]),
     ("RawPeerInfo", &["suci_peer_info"]),
     ("RawPeerOptions", &["suci_peer_options"]),
