@@ -20,6 +20,9 @@ pub(crate) const TEAM_WORLD: usize = 1;
 pub(crate) const TEAM_SHARED: usize = 2;
 pub(crate) const CTX_DEFAULT: usize = 1;
 
+/// `SHMEM_CTX_INVALID`
+const CTX_INVALID: usize = 0;
+
 /// How long `shmem_finalize` waits until all others have everything.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -352,11 +355,13 @@ impl Runtime {
         some.iter().for_each(|context| context.fabric.quiet());
     }
 
-    /// The memory as a context uses it. Ends the program if there is no such context.
-    pub(crate) fn fabric_of(&self, context: usize) -> Arc<Fabric> {
+    /// The memory as a context uses it; nothing for `SHMEM_CTX_INVALID`, which a process has that
+    /// is not in the context's team. Ends the program if there is no other such context.
+    pub(crate) fn fabric_of(&self, context: usize) -> Option<Arc<Fabric>> {
         match context {
-            CTX_DEFAULT => Arc::clone(&self.fabric),
-            context => self.existing(context).fabric,
+            CTX_INVALID => None,
+            CTX_DEFAULT => Some(Arc::clone(&self.fabric)),
+            context => Some(self.existing(context).fabric),
         }
     }
 

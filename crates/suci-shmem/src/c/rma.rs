@@ -219,8 +219,16 @@ moves!(u8, ["putmem"], ["getmem"]);
 signals!(u8, ["putmem_signal"]);
 
 export!(safe ["fence"] () { runtime().fabric.fence() });
-export!(safe ["ctx_fence"] (ctx: Ctx) { runtime().fabric_of(ctx).fence() });
+export!(safe ["ctx_fence"] (ctx: Ctx) {
+    if let Some(fabric) = runtime().fabric_of(ctx) {
+        fabric.fence();
+    }
+});
 export!(safe ["quiet"] () { runtime().fabric.quiet() });
-export!(safe ["ctx_quiet"] (ctx: Ctx) { runtime().fabric_of(ctx).quiet() });
+export!(safe ["ctx_quiet"] (ctx: Ctx) {
+    if let Some(fabric) = runtime().fabric_of(ctx) {
+        fabric.quiet();
+    }
+});
 
 const _: () = assert!(size_of::<c_void>() == 1, "void of shmem_putmem is a byte");

@@ -195,6 +195,10 @@ static void test_teams(void)
 
     check(shmem_team_my_pe(SHMEM_TEAM_WORLD) == me && shmem_team_n_pes(SHMEM_TEAM_WORLD) == n);
     check(shmem_team_n_pes(SHMEM_TEAM_SHARED) >= 1 && shmem_team_my_pe(SHMEM_TEAM_INVALID) == -1);
+    /* As processes do that are not in the team of a context. */
+    shmem_ctx_fence(SHMEM_CTX_INVALID);
+    shmem_ctx_quiet(SHMEM_CTX_INVALID);
+    shmem_ctx_destroy(SHMEM_CTX_INVALID);
     check(shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 2, size, &config,
                                    SHMEM_TEAM_NUM_CONTEXTS, &even) == 0);
     check((even == SHMEM_TEAM_INVALID) == (me % 2 != 0));
