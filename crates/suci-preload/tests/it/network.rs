@@ -24,11 +24,11 @@ fn exchange(ips: [String; 2], pair: &Pair) {
         command
     };
     let server = Server::start(&mut start(0, &["serve_one_by_one", &nodes.ips[0], "3"]));
-    for _ in 0..3 {
-        run(&mut start(
-            1,
-            &["call_echo", &nodes.ips[0], &server.port, &nodes.ips[1]],
-        ));
+    // The last client binds its address before it connects.
+    for bound in ["", "", "bound"] {
+        let [server_ip, client_ip] = &nodes.ips;
+        let words = ["call_echo", server_ip, &server.port, client_ip, bound];
+        run(&mut start(1, &words));
     }
     let [server_ip, client_ip] = &nodes.ips;
     let line = format!("client {client_ip} at {server_ip}\n");

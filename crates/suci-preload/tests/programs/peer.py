@@ -146,9 +146,10 @@ def serve_and_die(host):
 
 # ---- clients
 
-def call_echo(host, port, own):
+def call_echo(host, port, own, is_bound=""):
     """Addresses, an exchange, and the end of one direction before the other."""
-    connection = socket.create_connection((host, int(port)))
+    source = (own, 0) if is_bound else None
+    connection = socket.create_connection((host, int(port)), source_address=source)
     assert connection.getpeername()[:2] == (host, int(port)), connection.getpeername()
     assert connection.getsockname()[0] == own, connection.getsockname()
     data = os.urandom(1 << 20)
