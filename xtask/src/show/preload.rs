@@ -72,14 +72,10 @@ const PROGRAMS: &[Program] = &[
             SECONDS,
             "-i",
         ],
-        unit: "us each way",
+        unit: "us each way in the median",
         figure: |said| {
-            said.split("Latency is ")
-                .nth(1)?
-                .split(' ')
-                .next()?
-                .parse()
-                .ok()
+            let median = said.split("percentile 50.000 =").nth(1)?;
+            median.split_whitespace().next()?.parse().ok()
         },
     },
     Program {
