@@ -39,13 +39,33 @@ const ASKED: usize = 10;
 /// The wait after a last connection failed.
 const RETRY: Duration = Duration::from_millis(100);
 
-/// The table, which no thread shares.
+/// The table, which no thread shares. It notes what each single change does.
 #[derive(Debug, Default)]
-struct Table(RefCell<Sockets>);
+struct Table {
+    sockets: RefCell<Sockets>,
+    /// Sockets that changed, and those that were open at some time.
+    changed: RefCell<BTreeSet<SocketId>>,
+    opened: RefCell<BTreeSet<SocketId>>,
+}
 
 impl SharedSockets for Table {
     fn serve<T>(&self, change: impl FnOnce(&mut Sockets) -> T) -> T {
-        change(&mut self.0.borrow_mut())
+        let mut sockets = self.sockets.borrow_mut();
+        let result = change(&mut sockets);
+        while let Some(id) = sockets.poll_changed() {
+            self.changed.borrow_mut().insert(id);
+            if sockets.status(id) == Some(Ok(())) {
+                self.opened.borrow_mut().insert(id);
+            }
+        }
+        result
+    }
+}
+
+impl Table {
+    /// Returns true if the layer ever had the socket open, whether or not its program saw that.
+    fn was_open(&self, id: SocketId) -> bool {
+        self.opened.borrow().contains(&id)
     }
 }
 
@@ -241,7 +261,7 @@ impl SocketProgram {
     /// Returns the sockets in the table beside listeners, and the bytes promised to peers.
     fn count_left(&self) -> (usize, u64) {
         let listeners = self.listeners.iter().filter(|it| it.id.is_some()).count();
-        let table = self.table.0.borrow();
+        let table = self.table.sockets.borrow();
         (table.count() - listeners, table.promised())
     }
 
@@ -290,9 +310,7 @@ impl SocketProgram {
                 turns > 0
             });
         }
-        while let Some(id) = self.table.serve(Sockets::poll_changed) {
-            self.ready.insert(id);
-        }
+        self.ready.append(&mut self.table.changed.borrow_mut());
     }
 
     /// Does what is due, as a program does.
@@ -507,10 +525,9 @@ impl SocketProgram {
     }
 
     fn close_socket(&mut self, id: SocketId, socket: &HeldSocket, now: Instant) {
-        let status = self.table.serve(|table| table.status(id));
         self.table.serve(|table| table.close(id));
         let held = (socket.number, socket.end);
-        let gives_up = !socket.was_open && was_never_open(status);
+        let gives_up = !socket.was_open && !self.table.was_open(id);
         self.oracle.lock().closes(self.process, held, gives_up);
         if let Some(node) = socket.last_to.filter(|_| !socket.got_end) {
             self.last.insert(node, now + RETRY);
@@ -635,39 +652,54 @@ impl SocketProgram {
     }
 }
 
-/// Returns true if a client's socket was never open. Its program need not have seen it: what the
-/// layer knows counts. A connection that was reset or timed out may have been open before.
-const fn was_never_open(status: Option<Result<(), ConnectionFailure>>) -> bool {
-    match status {
-        None => true,
-        Some(Ok(())) => false,
-        Some(Err(failure)) => !matches!(
-            failure,
-            ConnectionFailure::Reset | ConnectionFailure::TimedOut
-        ),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use suci_layers::sockets::RefusedCode;
+    use suci_proto::{Message, SocketInput};
 
     use super::*;
+
+    /// Carries the messages of one node's table to the other one.
+    fn carry(from: (&Table, u32), to: &Table) {
+        let mut messages = Vec::new();
+        from.0.serve(|sockets| {
+            sockets.transmit(|_, outgoing| {
+                messages.push(outgoing.clone());
+                true
+            });
+        });
+        for (number, outgoing) in (0..).zip(messages) {
+            let message = Message {
+                channel: outgoing.channel,
+                number,
+                tag: outgoing.tag,
+                kind: outgoing.kind,
+                user_header: outgoing.user_header,
+                payload: outgoing.payload.into(),
+            };
+            let input = SocketInput::Message(NodeId(from.1), message);
+            to.serve(|sockets| sockets.on_input(Instant::ZERO, input));
+        }
+    }
 
     /// The layer opens a connection and loses it again before its program looks: the server may
     /// still accept it.
     #[test]
-    fn a_connection_that_may_have_been_open_was_not_given_up() {
-        let refused = ConnectionFailure::Refused(RefusedCode::NoListener);
-        for (status, never) in [
-            (None, true),
-            (Some(Err(refused)), true),
-            (Some(Err(ConnectionFailure::NoProcess)), true),
-            (Some(Ok(())), false),
-            (Some(Err(ConnectionFailure::Reset)), false),
-            (Some(Err(ConnectionFailure::TimedOut)), false),
-        ] {
-            assert_eq!(was_never_open(status), never, "{status:?}");
-        }
+    fn a_connection_that_was_open_for_a_moment_was_not_given_up() {
+        let (client, server) = (Table::default(), Table::default());
+        let kind = SocketKind::Messages;
+        let peer = Address {
+            node: NodeId(2),
+            port: 7,
+        };
+        server.serve(|table| table.listen(7, kind, 1)).unwrap();
+        let connect = |table: &mut Sockets| table.connect(Instant::ZERO, 1_001, peer, kind);
+        let id = client.serve(connect).unwrap();
+        carry((&client, 1), &server);
+        assert!(!client.was_open(id), "not answered yet");
+        carry((&server, 2), &client);
+        client.serve(|table| table.on_unknown(NodeId(2)));
+        let status = client.serve(|table| table.status(id));
+        assert!(matches!(status, Some(Err(_))), "{status:?}");
+        assert!(client.was_open(id));
     }
 }
