@@ -33,6 +33,7 @@ static const struct name RESULTS[] = {
     { "not_waiting", SUCI_E_NOT_WAITING },
     { "needs_buffer", SUCI_E_NEEDS_BUFFER },
     { "memory_full", SUCI_E_MEMORY_FULL },
+    { "not_permitted", SUCI_E_NOT_PERMITTED },
     { "unknown_peer", SUCI_E_UNKNOWN_PEER },
     { "suspended", SUCI_E_SUSPENDED },
     { "closing", SUCI_E_CLOSING },

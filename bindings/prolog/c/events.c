@@ -36,6 +36,8 @@ static const struct name REFUSALS[] = {
     { "other", SUCI_REFUSAL_OTHER },
     { "key", SUCI_REFUSAL_KEY },
     { "no_keys_here", SUCI_REFUSAL_NO_KEYS_HERE },
+    { "node_key", SUCI_REFUSAL_NODE_KEY },
+    { "no_node_key_here", SUCI_REFUSAL_NO_NODE_KEY_HERE },
     { NULL, 0 }
 };
 
@@ -50,6 +52,8 @@ static const struct name ENDS[] = {
     { "process_died", SUCI_END_PROCESS_DIED },
     { "protocol", SUCI_END_PROTOCOL },
     { "peer_protocol", SUCI_END_PEER_PROTOCOL },
+    { "revoked", SUCI_END_REVOKED },
+    { "revoked_there", SUCI_END_REVOKED_THERE },
     { NULL, 0 }
 };
 

@@ -56,6 +56,7 @@ codes! {
     NO_REGION = 48, "the target has no such region";
     NO_RIGHT = 49, "the key is wrong, or the region lacks the right";
     OUT_OF_REGION = 50, "the bytes are not in the region, or the integer is not aligned";
+    NOT_PERMITTED = 51, "the peer does not permit this node that layer";
     UNKNOWN_PEER = 64, "the node knows no such peer";
     SUSPENDED = 65, "the session is suspended";
     CLOSING = 66, "the session is being closed";
@@ -214,6 +215,8 @@ pub(crate) fn end_code(reason: &EndReason) -> u32 {
         EndReason::ProcessDied => 8,
         EndReason::Protocol(_) => 9,
         EndReason::PeerProtocol(_) => 10,
+        EndReason::Revoked => 11,
+        EndReason::RevokedThere => 12,
     }
 }
 
@@ -239,6 +242,7 @@ fn code_of(error: &Error) -> c_int {
         Error::ReservedChannel { .. } => RESERVED_CHANNEL,
         Error::Channels { .. } => CHANNELS,
         Error::FinishedChannel { .. } => FINISHED_CHANNEL,
+        Error::NotPermitted { .. } => NOT_PERMITTED,
         Error::Closed => CLOSED,
         Error::Forked => FORKED,
         Error::AddressInUse { .. } => ADDRESS_IN_USE,

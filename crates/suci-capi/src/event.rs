@@ -192,6 +192,8 @@ fn refusal(reason: RefusedReason) -> (u32, u64) {
         RefusedReason::Other(code) => return (14, code),
         RefusedReason::Key => 15,
         RefusedReason::NoKeysHere => 16,
+        RefusedReason::NodeKey => 17,
+        RefusedReason::NoNodeKeyHere => 18,
     };
     (number, 0)
 }
@@ -224,6 +226,7 @@ fn rule(error: &ProtocolError) -> u64 {
         ProtocolError::Contradiction { .. } => 5,
         ProtocolError::OutOfPlace(_) => 6,
         ProtocolError::Limit(_) => 7,
+        ProtocolError::NotPermitted(_) => 10,
     }
 }
 

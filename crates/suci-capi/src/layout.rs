@@ -64,7 +64,8 @@ fn some(lines: &mut BTreeSet<String>) {
             "payload_checksum" = payload_checksum, "unattended" = unattended,
             "keep_alive" = keep_alive, "statistics" = statistics, "ecn" = ecn, "gso" = gso,
             "gro" = gro, "reuse_port" = reuse_port, "only_v6" = only_v6, "reserved" = reserved,
-            "key_file" = key_file, "cluster" = cluster,
+            "key_file" = key_file, "cluster" = cluster, "node_key_file" = node_key_file,
+            "public_keys_file" = public_keys_file,
         }
         "suci_peer_info" = peer::RawPeerInfo {
             "node" = node, "link" = link, "known" = known, "reserved" = reserved,

@@ -58,6 +58,8 @@ pub struct NodeOptions {
     pub(crate) reserved: [u8; 6],
     pub(crate) key_file: *const c_char,
     pub(crate) cluster: *const c_char,
+    pub(crate) node_key_file: *const c_char,
+    pub(crate) public_keys_file: *const c_char,
 }
 
 // SAFETY: `repr(C)`, the size comes first, and integers and pointers take any bytes.
@@ -180,11 +182,39 @@ impl Default for NodeOptions {
             reserved: [0; 6],
             key_file: std::ptr::null(),
             cluster: std::ptr::null(),
+            node_key_file: std::ptr::null(),
+            public_keys_file: std::ptr::null(),
         }
     }
 }
 
 impl NodeOptions {
+    /// Returns the builder with the files of keys that are named.
+    ///
+    /// # Safety
+    /// As [`builder`](Self::builder).
+    unsafe fn with_keys(&self, builder: NodeBuilder) -> Result<NodeBuilder, Failure> {
+        // SAFETY: the caller promises it of all three.
+        let (cluster, own, public) = unsafe {
+            (
+                text::optional(self.key_file, "key_file")?,
+                text::optional(self.node_key_file, "node_key_file")?,
+                text::optional(self.public_keys_file, "public_keys_file")?,
+            )
+        };
+        match (cluster, own, public) {
+            (None, None, None) => Ok(builder),
+            (Some(file), None, None) => Ok(builder.key_file(file)),
+            (None, Some(own), Some(public)) => Ok(builder.node_key_files(own, public)),
+            (None, _, _) => Err(Failure::argument(
+                "node_key_file and public_keys_file belong together: name both",
+            )),
+            (Some(_), _, _) => Err(Failure::argument(
+                "key_file excludes node_key_file and public_keys_file: name the files of one kind",
+            )),
+        }
+    }
+
     /// Returns the builder of a node with these settings.
     ///
     /// # Safety
@@ -295,9 +325,7 @@ impl NodeOptions {
             builder = builder.faults(faults.parse().map_err(wrong)?);
         }
         // SAFETY: as above.
-        if let Some(file) = unsafe { text::optional(self.key_file, "key_file") }? {
-            builder = builder.key_file(file);
-        }
+        builder = unsafe { self.with_keys(builder) }?;
         // SAFETY: as above.
         if let Some(cluster) = unsafe { text::optional(self.cluster, "cluster") }? {
             builder = builder.membership(Membership::new(cluster));

@@ -2,8 +2,8 @@
 
 use crate::entry::on_host;
 use crate::error::{
-    ARGUMENT, BUSY, ENDED, ERRNO_BIT, Failure, INTERNAL, NO_REGION, NO_RIGHT, OUT_OF_REGION,
-    QUEUE_FULL, REFUSED, SUSPENDED, TIMED_OUT,
+    ARGUMENT, BUSY, ENDED, ERRNO_BIT, Failure, INTERNAL, NO_REGION, NO_RIGHT, NOT_PERMITTED,
+    OUT_OF_REGION, QUEUE_FULL, REFUSED, SUSPENDED, TIMED_OUT,
 };
 use crate::guard::guard;
 use crate::handle::{Handle, REGION};
@@ -109,6 +109,7 @@ fn code_of(error: &OperationError) -> c_int {
         },
         Cause::Ended => ENDED,
         Cause::Refused | Cause::InvalidReply => REFUSED,
+        Cause::NotPermitted => NOT_PERMITTED,
         Cause::Cancelled => TIMED_OUT,
     }
 }

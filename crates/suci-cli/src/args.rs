@@ -367,14 +367,21 @@ The file has one line with the key, for its owner alone to read (mode 600). Whoe
 join the cluster and read its messages. The eight digits at the end of the line are the key's ID: it
 shows a damaged key, and is no secret.
 
+With --node the file has the key of one node instead. Every node then needs one, and all of them a
+file with the public keys of all, a line for each (suci key public): so no node can pose as another.
+
 Examples:
   suci keygen cluster.key
+  suci keygen --node node7.key
   SUCI_KEY_FILE=$PWD/cluster.key suci run -n 4 ./my-program
   suci key show cluster.key              its ID, to compare machines";
 
 /// The arguments of `suci keygen`.
 #[derive(Debug, Args)]
 pub(crate) struct KeygenArgs {
+    /// Make the key of one node, not that of a cluster
+    #[arg(long)]
+    pub(crate) node: bool,
     /// The file to make; it must not exist
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) file: PathBuf,
@@ -387,10 +394,16 @@ and accept the second one, too. Running nodes notice a changed file within secon
 To change the key of a running cluster: rotate the file, copy it to each machine, retire the older
 key once all have it, and copy the file again. No message is lost.
 
+A file with the key of one node works alike. Its public line, which `suci key public` prints, goes to
+the file of public keys of every node: SUCI_NODE_KEY_FILE and SUCI_PUBLIC_KEYS_FILE name both. Words
+behind a line name the layers that the node may use, if not all: messages, groups, active,
+one-sided, membership, sockets, routes; or \"nothing\".
+
 Examples:
   suci key show cluster.key
   suci key rotate cluster.key
-  suci key retire cluster.key";
+  suci key retire cluster.key
+  suci key public --id 7 node7.key >> public.keys";
 
 /// The arguments of `suci key`.
 #[derive(Debug, Args)]
@@ -404,6 +417,15 @@ pub(crate) struct KeyArgs {
 pub(crate) enum KeyAction {
     /// Print the IDs of the file's keys, which are no secrets
     Show {
+        /// The file
+        #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+        file: PathBuf,
+    },
+    /// Print the lines of a node's key for the files of public keys; they are no secret
+    Public {
+        /// The ID of the node
+        #[arg(long, value_name = "NODE")]
+        id: u32,
         /// The file
         #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
         file: PathBuf,

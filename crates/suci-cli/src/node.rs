@@ -50,7 +50,9 @@ pub(crate) fn listener(args: &NodeArgs, id: NodeId, address: SocketAddr) -> Node
 
 /// Settings of a node with an ID of its own that calls `address`.
 pub(crate) fn caller(args: &NodeArgs, address: SocketAddr) -> Result<NodeBuilder> {
-    let sealed = args.key_file.is_some() || std::env::var_os(suci::env::KEY_FILE).is_some();
+    let named = [suci::env::KEY_FILE, suci::env::PUBLIC_KEYS_FILE];
+    let named = named.iter().any(|name| std::env::var_os(name).is_some());
+    let sealed = args.key_file.is_some() || named;
     if !args.plain && !sealed && !address.ip().to_canonical().is_loopback() {
         // Here rather than when binding, so that the error names the address that was typed.
         return Err(suci::Error::PlainOnNetwork { address }.into());
@@ -109,6 +111,10 @@ pub(crate) fn ended(reason: EndReason) -> String {
         EndReason::PeerEnded => "it gave the connection up".to_owned(),
         EndReason::ProcessDied => "its process has ended".to_owned(),
         EndReason::Silent => "nothing was heard from it any more".to_owned(),
+        EndReason::Revoked => "its key was taken out here, or it may use less".to_owned(),
+        EndReason::RevokedThere => {
+            "this node's key was taken out there, or this node may use less".to_owned()
+        }
         EndReason::Protocol(error) => format!("it broke the protocol: {error:?}"),
         EndReason::PeerProtocol(code) => {
             format!("it says that we broke the protocol (code {code})")

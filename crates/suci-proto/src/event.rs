@@ -272,6 +272,11 @@ pub enum EndReason {
     ProcessDied,
     /// The peer broke the protocol.
     Protocol(ProtocolError),
+    /// This node's file of public keys changed: the peer's key was taken out of it, or the peer may
+    /// use fewer layers.
+    Revoked,
+    /// The peer reports the same of its file and this node.
+    RevokedThere,
     /// The peer reports that we broke the protocol (its CLOSE code).
     PeerProtocol(u64),
 }
@@ -300,7 +305,7 @@ pub enum RefusedReason {
     NotAllowed,
     /// The node at that address has another ID.
     WrongNode,
-    /// One side is sealed, the other plain.
+    /// The sides differ in whether they seal packets, and under which kind of keys.
     Mode,
     /// The peer's receive buffer has no slot for another connection. Tried again; slots go first
     /// to the nodes that asked first.
@@ -318,6 +323,10 @@ pub enum RefusedReason {
     NoMemoryHere,
     /// The nodes have different cluster keys.
     Key,
+    /// The peer's file of public keys has no key for this node, or another one.
+    NodeKey,
+    /// This node's file of public keys has no key for the peer.
+    NoNodeKeyHere,
     /// This node cannot make keys now: its library or the system's randomness failed.
     NoKeysHere,
     /// Our incarnation or epoch was retired there.
@@ -346,6 +355,7 @@ impl From<RefusedCode> for RefusedReason {
             RefusedCode::TooManyPeers => Self::TooManyPeers,
             RefusedCode::Unread => Self::Unread,
             RefusedCode::Key => Self::Key,
+            RefusedCode::NodeKey => Self::NodeKey,
             RefusedCode::Other(code) => Self::Other(code),
         }
     }
@@ -373,10 +383,21 @@ impl fmt::Display for RefusedReason {
             Self::WrongNode => {
                 "another node answers there: see that both ends name it alike in their books"
             }
-            Self::Mode => "one side is sealed and the other plain: open both alike",
+            Self::Mode => {
+                "one side is plain and the other sealed, or one has the cluster's key and the other \
+                 node keys: open both alike"
+            }
             Self::Key => {
                 "it has another cluster key: give both the same key file, or copy the file that was \
                  rotated last to the other"
+            }
+            Self::NodeKey => {
+                "its file of public keys has no key for this node, or another one: enter the line that \
+                 suci key public prints here"
+            }
+            Self::NoNodeKeyHere => {
+                "this node's file of public keys has no key for it: enter the line that suci key public \
+                 prints there"
             }
             Self::NoKeysHere => {
                 "this node cannot make keys now: see if the system gives random bytes"

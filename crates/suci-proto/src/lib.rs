@@ -67,8 +67,8 @@ pub use event::{
 pub use filter::Filter;
 pub use log::{DropReason, LogRecord};
 pub use message::{
-    CANCELLED, Data, EXPIRED, LentMemory, Message, Outcome, Outgoing, Place, PlacedBy, Placement,
-    ReceiveBuffer, SMALL, SmallOutgoing, TOO_LONG,
+    CANCELLED, Data, EXPIRED, LentMemory, Message, NOT_PERMITTED, Outcome, Outgoing, Place,
+    PlacedBy, Placement, ReceiveBuffer, SMALL, SmallOutgoing, TOO_LONG,
 };
 pub use options::PeerOptions;
 pub use scheduler::{CLASSES, Priority, PriorityError};

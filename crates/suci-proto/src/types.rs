@@ -1,6 +1,7 @@
 //! The basic types of the protocol: nodes, sessions, channels, messages.
 
 use core::fmt;
+use core::num::NonZeroU16;
 
 /// The ID of a process of the cluster, named once in the address book.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -232,10 +233,153 @@ impl ChannelId {
         self.0 >= ACTIVE && self.0 < FORWARDED + (1 << 24)
     }
 
+    /// Returns its layer. A layer that is not known here counts as messages: the program gets them.
+    #[must_use]
+    pub const fn layer(self) -> Layer {
+        match self.0 & 0xff00_0000 {
+            REPLIES => Layer::Replies,
+            GROUPS => Layer::Groups,
+            ACTIVE => Layer::Active,
+            REMOTE => Layer::OneSided,
+            REMOTE_REPLIES => Layer::OneSidedReplies,
+            MEMBERSHIP => Layer::Membership,
+            SOCKETS => Layer::Sockets,
+            FORWARDED => Layer::Routes,
+            _ => Layer::Messages,
+        }
+    }
+
     /// Returns true if its messages may use the memory credit that is kept for replies: the
     /// receiver takes them without its program.
     pub(crate) const fn may_use_reserve(self) -> bool {
         self.carries_replies() || self.carries_remote_replies()
+    }
+}
+
+/// What messages are for. The number is the top byte of their channels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Layer {
+    /// Messages of programs, and their requests.
+    Messages = 0,
+    /// Replies to requests.
+    Replies = 1,
+    /// Collective operations of groups.
+    Groups = 2,
+    /// Active messages.
+    Active = 3,
+    /// One-sided operations.
+    OneSided = 4,
+    /// Answers to one-sided operations.
+    OneSidedReplies = 5,
+    /// Membership of the cluster.
+    Membership = 6,
+    /// Sockets.
+    Sockets = 7,
+    /// Packets that nodes forward.
+    Routes = 8,
+}
+
+impl Layer {
+    /// The layers that a node may be denied. Answers are not among them: a node answers only what
+    /// it was asked.
+    pub const DENIABLE: [Self; 7] = [
+        Self::Messages,
+        Self::Groups,
+        Self::Active,
+        Self::OneSided,
+        Self::Membership,
+        Self::Sockets,
+        Self::Routes,
+    ];
+
+    /// Returns its name in files of public keys.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Messages => "messages",
+            Self::Replies => "replies",
+            Self::Groups => "groups",
+            Self::Active => "active",
+            Self::OneSided => "one-sided",
+            Self::OneSidedReplies => "one-sided-replies",
+            Self::Membership => "membership",
+            Self::Sockets => "sockets",
+            Self::Routes => "routes",
+        }
+    }
+}
+
+impl fmt::Display for Layer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The layers that one node may use towards another. Answers are always among them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Layers(NonZeroU16);
+
+impl Layers {
+    /// All layers, also those of later versions.
+    pub const ALL: Self = Self(NonZeroU16::MAX);
+
+    /// Answers alone.
+    pub const NONE: Self = Self::of(0);
+
+    /// Returns the layers with these bits, one for each number of a layer, and answers.
+    const fn of(bits: u16) -> Self {
+        let answers = 1 << Layer::Replies as u8 | 1 << Layer::OneSidedReplies as u8;
+        match NonZeroU16::new(bits | answers) {
+            Some(bits) => Self(bits),
+            None => Self::ALL,
+        }
+    }
+
+    /// Returns these layers and `layer`.
+    #[must_use]
+    pub const fn with(self, layer: Layer) -> Self {
+        Self::of(self.0.get() | 1 << layer as u8)
+    }
+
+    /// Returns true if `layer` may be used.
+    #[must_use]
+    pub const fn permits(self, layer: Layer) -> bool {
+        self.0.get() & 1 << layer as u8 != 0
+    }
+
+    /// Returns true if all layers of `other` may be used.
+    #[must_use]
+    pub const fn contains(self, other: Self) -> bool {
+        other.0.get() & !self.0.get() == 0
+    }
+
+    /// Returns the layers with these bits.
+    #[must_use]
+    pub fn from_wire(bits: u64) -> Self {
+        Self::of(u16::try_from(bits & u64::from(u16::MAX)).unwrap_or(0))
+    }
+
+    /// Returns their bits.
+    #[must_use]
+    pub fn to_wire(self) -> u64 {
+        self.0.get().into()
+    }
+}
+
+impl Default for Layers {
+    fn default() -> Self {
+        Self::ALL
+    }
+}
+
+impl fmt::Debug for Layers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if *self == Self::ALL {
+            return f.write_str("all");
+        }
+        let named = Layer::DENIABLE.iter().filter(|layer| self.permits(**layer));
+        f.debug_set().entries(named).finish()
     }
 }
 
@@ -320,6 +464,9 @@ pub enum ProtocolError {
     /// A frame about a message or channel that cannot exist.
     #[error("frame out of place: {0}")]
     OutOfPlace(&'static str),
+    /// The peer used a layer that it may not use here, as this side told it in the handshake.
+    #[error("used {0}, which this node's file of public keys does not permit it")]
+    NotPermitted(Layer),
     /// The peer exceeds a limit of the state that it may make us keep.
     #[error("limit exceeded: {0}")]
     Limit(&'static str),

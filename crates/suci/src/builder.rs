@@ -15,7 +15,10 @@ use crate::names::Names;
 use crate::node::Node;
 use crate::placement::Places;
 use crate::reach::{check_exposure, check_listen, in_book, reachable};
-use crate::security::{KeyChanges, KeyFile, Keyring, SharedKeys};
+use crate::security::{
+    KeyChanges, KeyFile, KeySource, Keyring, NodeFiles, NodeKey, PublicKeys, PublicKeysFile,
+    SharedKeys,
+};
 use crate::shared::{SharedNode, owner};
 use crate::shared_memory::SharedMemory;
 use crate::statistics::{NodeInfo, Publisher, StatFile};
@@ -57,8 +60,7 @@ pub struct NodeBuilder {
     book_file: Option<PathBuf>,
     config: Config,
     allow_insecure_network: bool,
-    cluster_key: Option<Keyring>,
-    key_file: Option<KeyFile>,
+    keys: Option<KeySource>,
     faults: Option<FaultSpec>,
     backend: Option<BackendKind>,
     udp: UdpOptions,
@@ -111,11 +113,11 @@ impl NodeBuilder {
     }
 
     /// Seals all packets under the cluster's key, or under one of two keys: the node talks only to
-    /// nodes that have one of them ([`security`](crate::security)). Default: the keys of
-    /// [`key_file`](Self::key_file).
+    /// nodes that have one of them ([`security`](crate::security)). Of several calls that name keys
+    /// the last one counts. Default: the keys of [`key_file`](Self::key_file).
     #[must_use]
     pub fn cluster_key(mut self, keys: impl Into<Keyring>) -> Self {
-        self.cluster_key = Some(keys.into());
+        self.keys = Some(KeySource::Cluster(keys.into()));
         self
     }
 
@@ -125,11 +127,32 @@ impl NodeBuilder {
     /// without it the node is plain, and listens on loopback only.
     #[must_use]
     pub fn key_file(mut self, path: impl Into<PathBuf>) -> Self {
-        self.key_file = Some(KeyFile::new(path));
+        self.keys = Some(KeySource::ClusterFile(KeyFile::new(path)));
         self
     }
 
-    /// Allows a node without a cluster key on addresses outside of loopback. Its packets have
+    /// Seals all packets under the node's own key: the node talks only to nodes whose keys are among
+    /// the public ones, and none of them can pose as another ([`security`](crate::security)). They
+    /// must hold this node's key, too.
+    #[must_use]
+    pub fn node_keys(mut self, own: impl Into<Keyring<NodeKey>>, public: PublicKeys) -> Self {
+        self.keys = Some(KeySource::Node(own.into(), public));
+        self
+    }
+
+    /// As [`node_keys`](Self::node_keys), with the keys of two files, which `open` reads: the node's
+    /// own key, and the public keys of all nodes. The node notices within some seconds that one
+    /// changed. Default: the files that `SUCI_NODE_KEY_FILE` and `SUCI_PUBLIC_KEYS_FILE` name.
+    #[must_use]
+    pub fn node_key_files(mut self, own: impl Into<PathBuf>, public: impl Into<PathBuf>) -> Self {
+        self.keys = Some(KeySource::NodeFiles(NodeFiles {
+            own: KeyFile::of_node(own),
+            public: PublicKeysFile::new(public),
+        }));
+        self
+    }
+
+    /// Allows a node without a key on addresses outside of loopback. Its packets have
     /// checksums, which find accidents, but nothing keeps attackers out: call this only for a
     /// trusted network. A node that has a key is sealed all the same.
     #[must_use]
@@ -497,21 +520,14 @@ impl NodeBuilder {
         }
     }
 
-    /// Takes the keys of the builder or of a file; none if the node is plain.
+    /// Takes the keys of the builder or of files; none if the node is plain.
     fn take_keys(&mut self, id: NodeId) -> Result<Option<Arc<SharedKeys>>, Error> {
-        let shared = |keys, file| Some(Arc::new(SharedKeys::new(id, keys, file)));
-        if let Some(keys) = self.cluster_key.take() {
-            return Ok(shared(keys, None));
-        }
-        let file = match self.key_file.take() {
-            Some(file) => Some(file),
-            None => env::key_file()?,
+        let source = match self.keys.take() {
+            Some(source) => Some(source),
+            None => env::keys()?,
         };
-        let Some(file) = file else {
-            return Ok(None);
-        };
-        let (keys, stamp) = file.read_stamped()?;
-        Ok(shared(keys, Some((file, stamp))))
+        let shared = source.map(|source| SharedKeys::new(id, source));
+        Ok(shared.transpose()?.map(Arc::new))
     }
 
     /// Enters the seeds that the book does not have.

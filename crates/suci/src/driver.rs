@@ -343,9 +343,14 @@ impl Driver {
 
     /// Makes fresh handshakes if the node's keys changed.
     pub(crate) fn renew_keys(&mut self) {
-        let changed = self.keys.as_mut().and_then(|keys| keys.take(self.now));
-        if let Some(renewal) = changed {
-            self.engine.renew_keys(self.now, renewal);
+        let Some(keys) = &mut self.keys else {
+            return;
+        };
+        for (peer, renewal) in keys.take(self.now) {
+            match peer {
+                Some(peer) => self.engine.renew_keys_of(self.now, peer, renewal),
+                None => self.engine.renew_keys(self.now, renewal),
+            }
         }
     }
 

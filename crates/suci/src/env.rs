@@ -4,7 +4,7 @@ use crate::backend::{BackendKind, UnknownBackend};
 use crate::book::{self, AddressBook, shown};
 use crate::error::{BookError, Error};
 use crate::launcher::{self, Launcher, Notice};
-use crate::security::KeyFile;
+use crate::security::{KeyError, KeyFile, KeySource, NodeFiles, PublicKeysFile};
 use crate::sys;
 use std::net::UdpSocket;
 use std::os::fd::{FromRawFd, RawFd};
@@ -31,6 +31,11 @@ pub const FAULTS: &str = "SUCI_FAULTS";
 /// The path of a file with the cluster's keys ([`KeyFile`]): nodes whose builders name no key are
 /// sealed under it.
 pub const KEY_FILE: &str = "SUCI_KEY_FILE";
+/// The path of a file with the node's own key: nodes whose builders name no key are sealed under it
+/// and under the keys of [`PUBLIC_KEYS_FILE`].
+pub const NODE_KEY_FILE: &str = "SUCI_NODE_KEY_FILE";
+/// The path of a file with the public keys of all nodes ([`PublicKeysFile`]).
+pub const PUBLIC_KEYS_FILE: &str = "SUCI_PUBLIC_KEYS_FILE";
 /// The most bytes of receive buffer that a node may ask the system for, as if `net.core.rmem_max`
 /// were that: to try a program with another system's buffer. Linux ships with 212,992.
 pub const RMEM_MAX: &str = "SUCI_RMEM_MAX";
@@ -179,9 +184,20 @@ pub(crate) fn faults(node: NodeId) -> Result<Option<FaultSpec>, Error> {
     Ok(Some(spec))
 }
 
-/// The file of the cluster's keys, if the environment names one.
-pub(crate) fn key_file() -> Result<Option<KeyFile>, Error> {
-    Ok(value(KEY_FILE)?.map(KeyFile::new))
+/// The files of the node's keys, if the environment names some.
+pub(crate) fn keys() -> Result<Option<KeySource>, Error> {
+    let cluster = value(KEY_FILE)?.map(KeyFile::new);
+    let (own, public) = (value(NODE_KEY_FILE)?, value(PUBLIC_KEYS_FILE)?);
+    Ok(match (cluster, own, public) {
+        (None, None, None) => None,
+        (Some(file), None, None) => Some(KeySource::ClusterFile(file)),
+        (None, Some(own), Some(public)) => Some(KeySource::NodeFiles(NodeFiles {
+            own: KeyFile::of_node(own),
+            public: PublicKeysFile::new(public),
+        })),
+        (None, _, _) => return Err(KeyError::OneFile.into()),
+        (Some(_), _, _) => return Err(KeyError::BothKinds.into()),
+    })
 }
 
 /// The most bytes of receive buffer to ask for, if the environment tells it.

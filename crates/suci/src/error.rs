@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
-use suci_proto::types::{ChannelId, Kind, MessageNumber, NodeId};
+use suci_proto::types::{ChannelId, Kind, Layer, MessageNumber, NodeId};
 use suci_proto::{
     CallError, ConfigError, EndReason, Event, IncomingError, OptionsError, Outgoing, PeerError,
     Side,
@@ -224,6 +224,17 @@ pub enum Error {
         /// The channel.
         channel: ChannelId,
     },
+    /// The peer does not permit this node to use that layer.
+    #[error(
+        "node {to} does not permit this node {layer}: add the word {layer} to this node's line in the file of public \
+         keys there"
+    )]
+    NotPermitted {
+        /// The peer.
+        to: NodeId,
+        /// The layer.
+        layer: Layer,
+    },
     /// The node is closed or closing.
     #[error("the node is closed: open a new one to go on")]
     Closed,
@@ -252,14 +263,14 @@ pub enum Error {
     Key(#[from] KeyError),
     /// The keys of a plain node cannot be changed, since it has none.
     #[error(
-        "this node was opened without a cluster key: open it with one (key_file, or SUCI_KEY_FILE), then \
-         change it"
+        "this node was opened without keys of this kind: open it with them (cluster: key_file, or SUCI_KEY_FILE; node: \
+         node_key_files, or SUCI_NODE_KEY_FILE and SUCI_PUBLIC_KEYS_FILE), then change them"
     )]
     NotSealed,
     /// A node without a cluster key outside of loopback.
     #[error(
-        "{address} is not a loopback address, and without a cluster key everybody on the network could read and forge \
-         messages: make a key (`suci keygen FILE`) and name the file on each machine (SUCI_KEY_FILE, key_file; command: \
+        "{address} is not a loopback address, and without a key everybody on the network could read and forge \
+         messages: make one (`suci keygen FILE`) and name the file on each machine (SUCI_KEY_FILE, key_file; command: \
          --key-file), or set allow_insecure_network (command: --plain) if the network is trusted"
     )]
     PlainOnNetwork {
@@ -460,6 +471,12 @@ impl std::fmt::Display for Why<'_> {
             EndReason::PeerEnded => "it ended the session earlier",
             EndReason::Silent => "nothing was heard of it",
             EndReason::ProcessDied => "its process has ended",
+            EndReason::Revoked => {
+                "this node's file of public keys has its key no more, or permits it fewer layers"
+            }
+            EndReason::RevokedThere => {
+                "its file of public keys has this node's key no more, or permits this node fewer layers"
+            }
             EndReason::Protocol(error) => return write!(f, "it broke the protocol: {error}"),
             EndReason::PeerProtocol(code) => {
                 return write!(f, "it says that this side broke the protocol (code {code})");
@@ -566,6 +583,7 @@ impl Error {
             E::TooLong { length } => Self::TooLong { length },
             E::HeaderTooLong { length } => Self::HeaderTooLong { length },
             E::Channels { open } => Self::Channels { to, open },
+            E::NotPermitted { layer } => Self::NotPermitted { to, layer },
             E::Finished { channel } => Self::FinishedChannel { to, channel },
             E::Suspended { message, by } => Self::suspended(to, message, by),
             E::Closing(outgoing) => Self::Closing {

@@ -181,15 +181,16 @@ pub use suci_proto::message::AnswerError;
 #[cfg(suci_plant)]
 pub use suci_proto::plant;
 pub use suci_proto::types::{
-    ChannelId, Incarnation, Kind, MessageNumber, NodeId, ProtocolError, SessionNumber,
+    ChannelId, Incarnation, Kind, Layer, Layers, MessageNumber, NodeId, ProtocolError,
+    SessionNumber,
 };
 pub use suci_proto::wire::Mode;
 pub use suci_proto::{
     AcceptPolicy, CANCELLED, Config, ConfigError, ControllerChoice, Counters, Data, Decision,
-    EXPIRED, EndReason, Event, Filter, IncomingError, Link, LostCause, MessageOutcome, Observation,
-    Outcome, PeerError, PeerInfo, PeerOptions, PeerStats, Priority, PriorityError, ReceiveBuffer,
-    RefusedReason, RouteCounters, ShareStats, Side, Steer, Traffic, UNNUMBERED, Unreachable,
-    WaitReason, Waited, Waits,
+    EXPIRED, EndReason, Event, Filter, IncomingError, Link, LostCause, MessageOutcome,
+    NOT_PERMITTED, Observation, Outcome, PeerError, PeerInfo, PeerOptions, PeerStats, Priority,
+    PriorityError, ReceiveBuffer, RefusedReason, RouteCounters, ShareStats, Side, Steer, Traffic,
+    UNNUMBERED, Unreachable, WaitReason, Waited, Waits,
 };
 pub use wait::WaitPolicy;
 pub use waker::Waker;

@@ -19,7 +19,7 @@ use crate::helper;
 use crate::message::{Message, OutgoingMessage};
 use crate::placement::Places;
 use crate::reach::check_peer;
-use crate::security::Keyring;
+use crate::security::{Keyring, NodeKey, PublicKeys};
 use crate::wait::{Awaited, WaitPolicy, until_some};
 use crate::waker::{Target, Waker};
 use std::net::SocketAddr;
@@ -187,7 +187,29 @@ impl Node {
     pub fn set_keys(&mut self, keys: impl Into<Keyring>) -> Result<(), Error> {
         let mut driver = self.enter_open()?;
         let changes = driver.keys.as_ref().ok_or(Error::NotSealed)?;
-        changes.keys().set(keys.into());
+        changes.keys().set(keys.into())?;
+        driver.run_cycle()
+    }
+
+    /// Changes the keys of a node that has its own ([`NodeBuilder::node_keys`]), and the public keys
+    /// of all. The session of a node whose key was taken out ends ([`EndReason::Revoked`]), and so
+    /// does that of a node that may use fewer layers. Other connections that are concerned get a
+    /// fresh handshake. To change this node's own key: first enter the new one beside the old one in
+    /// the public keys of every node, then change it here, then take the old one out.
+    ///
+    /// # Errors
+    /// [`Error::NotSealed`], [`Error::Key`], [`Error::Closed`].
+    ///
+    /// [`NodeBuilder::node_keys`]: crate::NodeBuilder::node_keys
+    /// [`EndReason::Revoked`]: crate::EndReason::Revoked
+    pub fn set_node_keys(
+        &mut self,
+        own: impl Into<Keyring<NodeKey>>,
+        public: PublicKeys,
+    ) -> Result<(), Error> {
+        let mut driver = self.enter_open()?;
+        let changes = driver.keys.as_ref().ok_or(Error::NotSealed)?;
+        changes.keys().set_of_node(&own.into(), public)?;
         driver.run_cycle()
     }
 

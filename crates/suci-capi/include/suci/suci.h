@@ -182,6 +182,7 @@ enum suci_error {
     SUCI_E_NO_REGION = 48,        /* The target has no such region, or freed it. */
     SUCI_E_NO_RIGHT = 49,         /* The key is wrong, or the region lacks the right. */
     SUCI_E_OUT_OF_REGION = 50,    /* Bytes beyond the region's end, or an unaligned integer. */
+    SUCI_E_NOT_PERMITTED = 51,    /* The peer's file of public keys permits this node less. */
 
     /* Peers and sessions. */
     SUCI_E_UNKNOWN_PEER = 64,     /* The node knows no such peer. */
@@ -448,6 +449,11 @@ typedef struct suci_node_options {
     const char *cluster;          /* The name of the cluster to join, 1 to 64 bytes ("Membership"
                                      below). Default null: none. With one, a node without `id`
                                      and SUCI_ID has a random ID. */
+    const char *node_key_file;    /* A file with the node's own key, made by `suci keygen --node`,
+                                     instead of key_file: no node can pose as another. Default
+                                     null: SUCI_NODE_KEY_FILE. */
+    const char *public_keys_file; /* The public keys of all nodes, and what each may use; with
+                                     node_key_file. Default null: SUCI_PUBLIC_KEYS_FILE. */
 } suci_node_options;
 
 /* Sets *options to the defaults of a program that knows `size` bytes of the struct. C and C++
@@ -805,7 +811,7 @@ enum suci_refusal {
     SUCI_REFUSAL_DUPLICATE_NODE = 1,     /* Another live process has this node's ID. */
     SUCI_REFUSAL_NOT_ALLOWED = 2,        /* This node is not in the peer's book. */
     SUCI_REFUSAL_WRONG_NODE = 3,         /* The node at that address has another ID. */
-    SUCI_REFUSAL_MODE = 4,               /* One side encrypts, the other does not. */
+    SUCI_REFUSAL_MODE = 4,               /* One side encrypts, or under other kinds of keys. */
     SUCI_REFUSAL_NO_SOCKET_CREDIT = 5,   /* Its receive buffer has no room for one more peer. */
     SUCI_REFUSAL_NO_MEMORY = 6,          /* The peer has no memory for a session. */
     SUCI_REFUSAL_TOO_MANY_PEERS = 7,     /* The peer knows as many nodes as it may. */
@@ -817,7 +823,9 @@ enum suci_refusal {
     SUCI_REFUSAL_NARROW = 13,            /* The path carries no packets of 1,200 bytes. */
     SUCI_REFUSAL_OTHER = 14,             /* A reason of a later version: see `code`. */
     SUCI_REFUSAL_KEY = 15,               /* The nodes have different cluster keys. */
-    SUCI_REFUSAL_NO_KEYS_HERE = 16       /* This node cannot make keys now. */
+    SUCI_REFUSAL_NO_KEYS_HERE = 16,      /* This node cannot make keys now. */
+    SUCI_REFUSAL_NODE_KEY = 17,          /* Its public keys lack this node, or name another key. */
+    SUCI_REFUSAL_NO_NODE_KEY_HERE = 18   /* This node's public keys lack the peer. */
 };
 
 /* Why a session ended. */
@@ -832,7 +840,9 @@ enum suci_end {
     SUCI_END_SILENT = 7,          /* Nothing was heard for give_up_after. */
     SUCI_END_PROCESS_DIED = 8,    /* Its process has ended, and no other takes its place. */
     SUCI_END_PROTOCOL = 9,        /* The peer broke the protocol; `code`: which rule. */
-    SUCI_END_PEER_PROTOCOL = 10   /* The peer says that this side did; `code` is its code. */
+    SUCI_END_PEER_PROTOCOL = 10,  /* The peer says that this side did; `code` is its code. */
+    SUCI_END_REVOKED = 11,        /* This node's public keys lack the peer now, or permit less. */
+    SUCI_END_REVOKED_THERE = 12   /* The same of the peer's public keys and this node. */
 };
 
 /* The fate of a message that was outstanding when its session ended. */
@@ -1792,6 +1802,8 @@ int suci_env_size(uint32_t *count);
  *  NodeBuilder::allow_insecure_network  options.allow_insecure_network
  *  NodeBuilder::cluster_key           options.key_file
  *  NodeBuilder::key_file              options.key_file
+ *  NodeBuilder::node_keys             options.node_key_file, options.public_keys_file
+ *  NodeBuilder::node_key_files        options.node_key_file, options.public_keys_file
  *  NodeBuilder::memory                options.memory
  *  NodeBuilder::max_message           options.max_message
  *  NodeBuilder::send_queue            options.send_queue
@@ -1836,6 +1848,7 @@ int suci_env_size(uint32_t *count);
  *  Node::remove_peer                  suci_remove_peer
  *  Node::peers                        suci_peers
  *  Node::set_keys                     none: the node notices that options.key_file changed
+ *  Node::set_node_keys                none: the node notices that its files changed
  *
  *  Node::send                         suci_sendv
  *  Node::send_copy                    suci_send

@@ -13,7 +13,9 @@ use crate::error::{Context, Result};
 
 /// Returns the key that processes at `address` need and the environment does not name.
 pub(super) fn for_processes(address: IpAddr) -> Result<Option<OwnedFd>> {
-    if address.is_loopback() || std::env::var_os(suci::env::KEY_FILE).is_some() {
+    let named = [suci::env::KEY_FILE, suci::env::PUBLIC_KEYS_FILE];
+    let named = named.iter().any(|name| std::env::var_os(name).is_some());
+    if address.is_loopback() || named {
         return Ok(None);
     }
     const WHAT: &str = "a key for the processes";

@@ -2,7 +2,7 @@
 
 use crate::collective::{Arguments, Kind};
 use suci_proto::types::NodeId;
-use suci_proto::{EndReason, LostCause};
+use suci_proto::{EndReason, LostCause, Side};
 
 /// Why an operation of a group failed. `E` are the errors of the library that drives the group.
 #[derive(Debug)]
@@ -56,6 +56,15 @@ pub enum MemberFailure {
     /// This node suspended the session with it.
     #[error("this node suspended the session with it; resume it, and make a new group")]
     Suspended,
+    /// A file of public keys does not permit one of the two groups.
+    #[error(
+        "{} does not permit it: add the word groups to that line in the file of public keys, and make a new group",
+        match .0 {
+            Side::Here => "its line at this node",
+            Side::There => "this node's line at it",
+        }
+    )]
+    NotPermitted(Side),
     /// Its buffer has another length.
     #[error(
         "its buffer has {came} bytes instead of {awaited}; all members must name the same lengths"

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
 use std::sync::Arc;
 use suci_proto::types::{self, ChannelId, NodeId, SessionNumber};
-use suci_proto::{EndReason, Link, LostCause, Outgoing};
+use suci_proto::{EndReason, Link, LostCause, MemberState, Outgoing};
 
 /// Ends the report of a member that gave up.
 const GAVE_UP: u8 = 0;
@@ -538,6 +538,10 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
                 let reason = state.last_end.unwrap_or(EndReason::Restarted);
                 Err(MemberFailure::Ended(reason))
             }
+            Some(MemberState {
+                denied_by: Some(side),
+                ..
+            }) => Err(MemberFailure::NotPermitted(side)),
             Some(state) if state.suspended_here => Err(MemberFailure::Suspended),
             Some(state) if state.link == Link::Lost => Err(MemberFailure::Lost(state.cause)),
             _ => Ok(()),

@@ -112,6 +112,9 @@ pub enum Cause {
     Ended,
     /// The target's library refused the message. It was not applied.
     Refused,
+    /// The target's file of public keys does not permit this node one-sided operations. It was not
+    /// applied.
+    NotPermitted,
     /// This node's program cancelled it. Whether the target applied it is unknown.
     Cancelled,
     /// The target's reply does not suit the request.
@@ -148,6 +151,10 @@ impl fmt::Display for OperationError {
             )?,
             Cause::Refused => f.write_str(
                 "it refused the message: check region and key, or put fewer bytes at once",
+            )?,
+            Cause::NotPermitted => f.write_str(
+                "it does not permit this node one-sided operations: add the word one-sided to this node's line in \
+                 the file of public keys there",
             )?,
             Cause::Cancelled => f.write_str("this node's program cancelled the operation")?,
             Cause::InvalidReply => {

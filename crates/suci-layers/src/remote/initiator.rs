@@ -545,8 +545,8 @@ impl Initiator {
     }
 
     /// Notes that the library of `node` refused a request, whose token is `token`.
-    pub fn undelivered(&mut self, node: NodeId, token: u64) {
-        let error = OperationError::new(node, Cause::Refused);
+    pub fn undelivered(&mut self, node: NodeId, token: u64, cause: Cause) {
+        let error = OperationError::new(node, cause);
         let (number, _) = split_tag(token);
         if is_unanswered(token) {
             let target = self.targets.entry(node).or_default();
@@ -559,7 +559,16 @@ impl Initiator {
     /// Completes everything that is open at `node`, whose session ended. The next flush or quiet
     /// reports that the fate of unanswered operations is unknown.
     pub fn ended(&mut self, node: NodeId) {
-        let error = OperationError::new(node, Cause::Ended);
+        self.end_all(node, Cause::Ended);
+    }
+
+    /// Completes everything that is open at `node`, which does not permit one-sided operations.
+    pub fn denied(&mut self, node: NodeId) {
+        self.end_all(node, Cause::NotPermitted);
+    }
+
+    fn end_all(&mut self, node: NodeId, cause: Cause) {
+        let error = OperationError::new(node, cause);
         self.output.clear(node);
         let awaiting = self.open.iter().filter(|(_, open)| open.awaits(node));
         let numbers: Vec<_> = awaiting.map(|(number, _)| *number).collect();

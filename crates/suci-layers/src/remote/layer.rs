@@ -1,8 +1,9 @@
 //! Both halves of one-sided operations, as an engine drives them.
 
 use super::{
-    BeginError, Body, Completion, Context, Description, Initiator, MAX_OPERATIONS, OperationError,
-    OperationId, PlaceDecision, Placement, REPLIES, Regions, Target, TooManyContexts,
+    BeginError, Body, Cause, Completion, Context, Description, Initiator, MAX_OPERATIONS,
+    OperationError, OperationId, PlaceDecision, Placement, REPLIES, Regions, Target,
+    TooManyContexts,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,7 +11,8 @@ use suci_proto::message::{Held, IncomingInfo};
 use suci_proto::time::Instant;
 use suci_proto::types::{MessageNumber, NodeId, Source};
 use suci_proto::{
-    Engine, LentMemory, LostCause, Message, Outgoing, Place, ReceiveBuffer, RemoteInput, SendError,
+    Engine, LentMemory, LostCause, Message, NOT_PERMITTED, Outgoing, Place, ReceiveBuffer,
+    RemoteInput, SendError,
 };
 
 /// Most messages of one call of [`SharedLayer::serve`], beside those of sessions that ended.
@@ -35,6 +37,8 @@ enum Offered {
     Taken(MessageNumber),
     Later,
     Never,
+    /// The target does not permit it.
+    Denied,
 }
 
 /// The answers to one node that the engine holds.
@@ -77,6 +81,7 @@ fn offer(engine: &mut Engine, now: Instant, to: NodeId, message: &Outgoing) -> O
     match engine.send(now, to, message.clone()) {
         Ok(number) => Offered::Taken(number),
         Err(SendError::UnknownPeer(_) | SendError::Closed) => Offered::Never,
+        Err(SendError::NotPermitted { .. }) => Offered::Denied,
         // Room, channels or the session may come again.
         Err(_) => Offered::Later,
     }
@@ -163,11 +168,16 @@ impl Layer {
                 node,
                 channel,
                 token,
+                reason,
             } => {
+                let cause = match reason {
+                    NOT_PERMITTED => Cause::NotPermitted,
+                    _ => Cause::Refused,
+                };
                 if channel.carries_remote()
                     && let Some(initiator) = self.find(Context::of_tag(token))
                 {
-                    initiator.undelivered(node, token);
+                    initiator.undelivered(node, token, cause);
                 }
             }
             RemoteInput::Ended(node, session, _) => {
@@ -223,16 +233,18 @@ impl Layer {
             }
             match offer(engine, now, to, message) {
                 Offered::Taken(number) => unacknowledged.note(number, message.payload.len()),
-                Offered::Never => {}
+                Offered::Never | Offered::Denied => {}
                 Offered::Later => return false,
             }
             true
         });
-        let mut gone = Vec::new();
+        let (mut gone, mut denied) = (Vec::new(), Vec::new());
         let mut send = |to, message: &Outgoing| {
             let offered = offer(engine, now, to, message);
-            if matches!(offered, Offered::Never) {
-                gone.push(to);
+            match offered {
+                Offered::Never => gone.push(to),
+                Offered::Denied => denied.push(to),
+                Offered::Taken(_) | Offered::Later => {}
             }
             !matches!(offered, Offered::Later)
         };
@@ -249,6 +261,11 @@ impl Layer {
             // No answer comes.
             self.initiators()
                 .for_each(|initiator| initiator.ended(node));
+            ended.push(node);
+        }
+        for node in denied {
+            self.initiators()
+                .for_each(|initiator| initiator.denied(node));
             ended.push(node);
         }
         let target = &self.target;

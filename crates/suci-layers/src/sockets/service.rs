@@ -119,7 +119,7 @@ impl SocketService {
 /// Sends messages of sockets, as far as the engine's queues have room. Sockets use half of a
 /// peer's queue, as active messages do.
 fn send(sockets: &mut Sockets, engine: &mut Engine, now: Instant) {
-    let mut unknown = Vec::new();
+    let (mut unknown, mut denied) = (Vec::new(), Vec::new());
     sockets.transmit(|to, message: &Outgoing| {
         if !engine.has_room_for_active(to, message.payload.len() as u64) {
             return false;
@@ -130,11 +130,18 @@ fn send(sockets: &mut Sockets, engine: &mut Engine, now: Instant) {
                 unknown.push(to);
                 true
             }
+            Err(SendError::NotPermitted { .. }) => {
+                denied.push(to);
+                true
+            }
             // Room or the session may come again.
             Err(_) => false,
         }
     });
     for node in unknown {
         sockets.on_unknown(node);
+    }
+    for node in denied {
+        sockets.on_denied(node);
     }
 }

@@ -389,6 +389,7 @@ impl Sockets {
             SocketInput::Refused(node) => {
                 self.fail_all(node, ConnectionFailure::Reset, ConnectionFailure::Reset)
             }
+            SocketInput::Denied(node) => self.on_denied(node),
             SocketInput::Ended(node, reason) => self.on_ended(node, reason),
         }
     }
@@ -457,6 +458,16 @@ impl Sockets {
             node,
             ConnectionFailure::Unreachable,
             ConnectionFailure::Reset,
+        );
+        self.output.clear(node);
+    }
+
+    /// Fails the connections with a node that does not permit this one sockets.
+    pub fn on_denied(&mut self, node: NodeId) {
+        self.fail_all(
+            node,
+            ConnectionFailure::NotAllowed,
+            ConnectionFailure::NotAllowed,
         );
         self.output.clear(node);
     }

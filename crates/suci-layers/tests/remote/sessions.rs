@@ -176,7 +176,7 @@ fn refused_requests_are_reported() {
         true
     });
     for token in tokens {
-        initiator.undelivered(region.node, token);
+        initiator.undelivered(region.node, token, Cause::Refused);
     }
     let flush = initiator.flush(region.node).expect("room");
     for operation in [put, flush] {

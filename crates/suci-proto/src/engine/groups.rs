@@ -3,7 +3,7 @@
 
 use super::Engine;
 use crate::counters::Link;
-use crate::event::{EndReason, LostCause};
+use crate::event::{EndReason, LostCause, Side};
 use crate::message::Message;
 use crate::time::Instant;
 use crate::types::{ChannelId, Incarnation, NodeId, SessionNumber};
@@ -26,6 +26,8 @@ pub struct MemberState {
     /// True if the process that the session is with has ended for certain: this machine's kernel
     /// or its launcher reported it, and it does not answer.
     pub is_dead: bool,
+    /// The side whose file of public keys does not permit the other groups; this side, if both.
+    pub denied_by: Option<Side>,
     /// Why the last session ended, if one did.
     pub last_end: Option<EndReason>,
     /// True if the process that had the last session has ended for certain, or closed its node.

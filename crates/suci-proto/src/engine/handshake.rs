@@ -150,8 +150,9 @@ pub(crate) fn init(
     let len = makes.message_len();
     init.params.sealed = Some(vec![0; len]);
     let mut bytes = build(shared, PacketType::Init, number, token, |b| init.put(b));
+    let peer = init.target;
     let initiator = write_message(&mut bytes, len, |context, message| {
-        makes.initiate(turn, context, message)
+        makes.initiate(peer, turn, context, message)
     })?;
     seal(&mut bytes);
     Ok((bytes, Some(initiator)))
@@ -229,7 +230,10 @@ impl Engine {
         };
         let expected = |peer: &Peer| peer.connection.is_none() && peer.may_be_at(from);
         if self.peers.get(key).is_some_and(expected) {
-            let reason = RefusedReason::from(code);
+            let reason = match code {
+                RefusedCode::NodeKey => RefusedReason::NoNodeKeyHere,
+                code => RefusedReason::from(code),
+            };
             self.update(key, |peer, shared| peer.tell_refused(reason, shared));
         }
     }
@@ -537,7 +541,7 @@ impl Engine {
             return self.turn_away(packet, init.target, code, Trust::Stranger);
         }
         let source = self.cookie_key.source(&claim);
-        let opened = match self.open_init(now, source, &init, packet.datagram) {
+        let opened = match self.open_init(packet, source, &init) {
             Ok(opened) => opened,
             Err(NoEntry::Refused(code)) => return self.refuse_init(packet, &init, code),
             Err(NoEntry::Ignored(reason)) => return self.reject(packet, reason),
@@ -719,7 +723,8 @@ impl Engine {
         };
         let key = peer.key;
         // While keys are rotated, the present connection goes on until another key fits.
-        let is_rotating = refused.code == RefusedCode::Key && peer.connection.is_some();
+        let is_key = matches!(refused.code, RefusedCode::Key | RefusedCode::NodeKey);
+        let is_rotating = is_key && peer.connection.is_some();
         if !peer.on_refused(now, header.tag, refused.code, &mut self.shared) {
             return self.reject(packet, DropReason::Unsolicited);
         }

@@ -16,7 +16,7 @@ pub enum RemoteInput {
     Message(Source, Message),
     /// The same of a session that is over: no answer can reach it.
     Last(Source, Message),
-    /// The receiver refused a message.
+    /// The receiver refused a message, or does not permit this node one-sided operations.
     Refused {
         /// The receiver.
         node: NodeId,
@@ -24,6 +24,8 @@ pub enum RemoteInput {
         channel: ChannelId,
         /// The message's token.
         token: u64,
+        /// The receiver's reason, or [`NOT_PERMITTED`](crate::NOT_PERMITTED).
+        reason: u64,
     },
     /// The peer does not answer.
     Lost(NodeId, LostCause),

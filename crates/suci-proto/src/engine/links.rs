@@ -82,7 +82,8 @@ impl Engine {
     /// if the channel was finished before, or the session is closing.
     ///
     /// # Errors
-    /// `UnknownPeer` or `Closed`; `Channels` if the channel was not used yet and cannot be opened.
+    /// `UnknownPeer` or `Closed`; `Channels` or `NotPermitted` if the channel was not used yet and
+    /// cannot be opened.
     pub fn finish_channel(
         &mut self,
         now: Instant,
@@ -100,6 +101,7 @@ impl Engine {
         let finished = match peer.session.outbox.finish(channel) {
             Ok(finished) => finished,
             Err(NoRoom::Channels(open)) => return Err(SendError::Channels { open }),
+            Err(NoRoom::NotPermitted(layer)) => return Err(SendError::NotPermitted { layer }),
             Err(NoRoom::Full | NoRoom::Finished(_)) => false,
         };
         if finished && !peer.has_connection() && peer.attempt.is_none() {

@@ -7,14 +7,16 @@
 use super::Engine;
 use super::handshake::{ArrivedPacket, NoEntry};
 use crate::arrival::Arrival;
+use crate::event::EndReason;
 use crate::log::DropReason;
 use crate::peer::Peer;
 use crate::planted;
-use crate::security::{ConnectionKeys, HandshakeError, Initiator, Responder, Security};
+use crate::security::{ConnectionKeys, HandshakeError, Initiator, KeyKind, Responder, Security};
 use crate::time::Instant;
+use crate::types::NodeId;
 use crate::wire::{
-    ContiguousPackets, CrcScope, Header, Init, PacketType, Params, RefusedCode, SealedHeader,
-    handshake_context, is_data, tail,
+    CLOSE_REVOKED, ContiguousPackets, CrcScope, Header, Init, PacketType, Params, RefusedCode,
+    SealedHeader, handshake_context, is_data, tail,
 };
 
 /// How connections get new keys: [`Engine::renew_keys`].
@@ -25,8 +27,11 @@ pub enum Renewal {
     /// Nothing more is sealed under the present keys: this process may run a second time with them,
     /// after a machine was restored from a snapshot.
     StopSealing,
-    /// The present keys neither seal nor open any more: after a cluster key was taken out.
+    /// The present keys neither seal nor open any more: after a key was taken out.
     Revoke,
+    /// The session ends, and the peer is told: after its last key was taken out, or the right to use
+    /// a layer.
+    EndSession,
 }
 
 /// The state of a handshake whose first message this node read; `None` in plain mode.
@@ -209,7 +214,7 @@ impl Engine {
         }
     }
 
-    /// Reads the handshake message of an INIT from `source`, the hash of a network prefix that its
+    /// Reads the handshake message of an INIT, a `packet` from `source`, the hash of a network prefix that its
     /// cookie proved, before the INIT changes any state.
     ///
     /// # Errors
@@ -218,29 +223,36 @@ impl Engine {
     /// An INIT beyond the limits of handshake work is dropped unread.
     pub(super) fn open_init(
         &mut self,
-        now: Instant,
+        packet: &ArrivedPacket<'_>,
         source: u64,
         init: &Init<'_>,
-        datagram: &[u8],
     ) -> Result<Opened, NoEntry> {
-        let message = message(&init.params, init.ride, datagram);
+        let now = packet.now;
+        let message = message(&init.params, init.ride, packet.datagram);
         let (makes, (message, context)) = match (&self.shared.config.security, message) {
             (Security::Plain, _) if init.params.sealed.is_none() => return Ok(None),
-            (Security::Sealed(makes), Some(message)) => (makes, message),
+            (Security::Sealed(makes), Some(message))
+                if init.params.node_keys == (makes.kind() == KeyKind::Node) =>
+            {
+                (makes, message)
+            }
             _ => return Err(NoEntry::Refused(RefusedCode::Mode)),
         };
         let is_allowed = self.handshake_work.may_read(now, source);
         if !is_allowed && !planted("handshake-work-unlimited") {
             return Err(NoEntry::Ignored(DropReason::Throttled));
         }
-        match makes.respond(&context, message) {
+        match makes.respond(NodeId(packet.header.index), &context, message) {
             Ok(opened) => {
                 self.handshake_work.on_exchange(now);
                 Ok(Some(opened))
             }
             Err(_) => {
                 self.handshake_work.on_failure(now, source);
-                Err(NoEntry::Refused(RefusedCode::Key))
+                Err(NoEntry::Refused(match makes.kind() {
+                    KeyKind::Cluster => RefusedCode::Key,
+                    KeyKind::Node => RefusedCode::NodeKey,
+                }))
             }
         }
     }
@@ -259,10 +271,21 @@ impl Engine {
             return;
         }
         for key in self.peers.keys() {
-            let has_keys = |peer: &Peer| peer.connection.is_some() || peer.has_offer();
-            if self.peers.get(key).is_some_and(has_keys) {
-                self.update(key, |peer, shared| peer.renew_keys(now, renewal, shared));
-            }
+            self.renew_keys_at(now, key, renewal);
+        }
+    }
+
+    /// As [`renew_keys`](Self::renew_keys), for one peer: its own keys changed, or its rights.
+    pub fn renew_keys_of(&mut self, now: Instant, node: NodeId, renewal: Renewal) {
+        if let Some(key) = self.peer_key(node).filter(|_| self.is_sealed()) {
+            self.renew_keys_at(now, key, renewal);
+        }
+    }
+
+    fn renew_keys_at(&mut self, now: Instant, key: usize, renewal: Renewal) {
+        let has_keys = |peer: &Peer| peer.connection.is_some() || peer.has_offer();
+        if self.peers.get(key).is_some_and(has_keys) {
+            self.update(key, |peer, shared| peer.renew_keys(now, renewal, shared));
         }
     }
 }
@@ -270,11 +293,15 @@ impl Engine {
 impl Peer {
     /// As [`Engine::renew_keys`], for the connection of this peer.
     fn renew_keys(&mut self, now: Instant, renewal: Renewal, shared: &mut super::Shared) {
+        if renewal == Renewal::EndSession && self.lingering.is_none() && self.has_connection() {
+            self.send_final_close(CLOSE_REVOKED, shared);
+            return self.end(now, EndReason::Revoked, shared);
+        }
         if let Some(connection) = &mut self.connection {
             if renewal != Renewal::Replace && !planted("sealed-after-restore") {
                 connection.numbers.use_up();
             }
-            if renewal == Renewal::Revoke
+            if matches!(renewal, Renewal::Revoke | Renewal::EndSession)
                 && let Some(sealing) = &mut connection.sealing
             {
                 sealing.revoke();

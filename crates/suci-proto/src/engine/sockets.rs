@@ -13,6 +13,8 @@ pub enum SocketInput {
     Message(NodeId, Message),
     /// The receiver refused a message.
     Refused(NodeId),
+    /// The peer does not permit this node sockets.
+    Denied(NodeId),
     /// The peer does not answer.
     Lost(NodeId, LostCause),
     /// The session is over. All its messages came before.

@@ -11,6 +11,7 @@ mod itself;
 mod last_look;
 mod layers;
 mod need;
+mod node_keys;
 mod packet_sequences;
 mod packet_sizes;
 mod peer_slots;

@@ -12,7 +12,7 @@ use crate::message::{
 use crate::peer::{Closing, MAX_UNREAD, Peer};
 use crate::scheduler::{Priority, Scheduler};
 use crate::time::{Duration, Instant};
-use crate::types::{ChannelId, MessageNumber, NodeId};
+use crate::types::{ChannelId, Layer, MessageNumber, NodeId};
 use crate::wire::Mode;
 
 /// Why a message was not accepted. Returns the message where trying again makes sense.
@@ -55,6 +55,15 @@ pub enum SendError {
     Channels {
         /// How many may be open at once.
         open: u64,
+    },
+    /// The peer does not permit this node the channel's layer.
+    #[error(
+        "the peer does not permit {layer} to this node: add the word {layer} to this node's line in the file of \
+         public keys there"
+    )]
+    NotPermitted {
+        /// The layer.
+        layer: Layer,
     },
     /// This side finished the channel.
     #[error("channel {} was finished: use a number not used before in this session", .channel.0)]
@@ -149,6 +158,7 @@ impl From<NoRoom> for Refusal {
         match no {
             NoRoom::Full => Self::Full,
             NoRoom::Channels(open) => Self::For(SendError::Channels { open }),
+            NoRoom::NotPermitted(layer) => Self::For(SendError::NotPermitted { layer }),
             NoRoom::Finished(channel) => Self::For(SendError::Finished { channel }),
         }
     }

@@ -33,7 +33,7 @@ use crate::handler::{HANDLERS, Handler};
 use crate::limits::{REPLY_RESERVE, RESERVES};
 use crate::recovery::SentFrame;
 use crate::scheduler::{Priority, Scheduler};
-use crate::types::{ChannelId, ProtocolError, SessionNumber, Source};
+use crate::types::{ChannelId, Layer, Layers, ProtocolError, SessionNumber, Source};
 use crate::wire::{self, Frag, FrameBatch, PacketPart, Rts};
 use slab::Slab;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -93,6 +93,8 @@ pub struct Inbox {
     cold: ColdChannels<ColdIncoming>,
     /// The newest RTS of each cold channel, if the program refused it.
     refusals: BTreeMap<ChannelId, Announcement>,
+    /// The layers that the peer may use.
+    permitted: Layers,
     /// Channels that the peer finished and whose messages the program took.
     finished: Finished,
     /// Channels in `finished` of which the program was not told yet.
@@ -174,6 +176,7 @@ impl Inbox {
             recent: None,
             cold: ColdChannels::default(),
             refusals: BTreeMap::new(),
+            permitted: Layers::ALL,
             finished: Finished::default(),
             untold: Finished::default(),
             opened: 0,
@@ -202,6 +205,16 @@ impl Inbox {
     /// Sets the number of its session.
     pub(crate) fn set_session(&mut self, session: SessionNumber) {
         self.accounts.places.set_session(session);
+    }
+
+    /// Sets the layers that the peer may use, as it was told. They never become fewer.
+    pub(crate) fn set_permitted(&mut self, layers: Layers) {
+        self.permitted = layers;
+    }
+
+    /// Returns true if the peer may use this layer.
+    pub(crate) fn permits(&self, layer: Layer) -> bool {
+        self.permitted.permits(layer)
     }
 
     // ---- handlers

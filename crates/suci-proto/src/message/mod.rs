@@ -242,7 +242,7 @@ pub struct Completion {
     /// The outcome.
     pub outcome: Outcome,
     /// The receiver's reason if it refused the message; [`CANCELLED`] or [`EXPIRED`] if it was
-    /// withdrawn at this side.
+    /// withdrawn at this side; [`NOT_PERMITTED`].
     pub reason: Option<u64>,
 }
 
@@ -253,6 +253,10 @@ pub const CANCELLED: u64 = u64::MAX - 1;
 /// In [`Event::NotDelivered`](crate::Event::NotDelivered): none of the message had been sent when
 /// its deadline passed.
 pub const EXPIRED: u64 = u64::MAX - 2;
+
+/// In [`Event::NotDelivered`](crate::Event::NotDelivered): the other node's file of public keys does
+/// not permit this node the message's layer.
+pub const NOT_PERMITTED: u64 = u64::MAX - 3;
 
 /// In [`Event::NotDelivered`](crate::Event::NotDelivered): the message is longer than the other
 /// node takes.

@@ -9,6 +9,7 @@ mod cancel;
 mod cold;
 mod fate;
 mod finish;
+mod permission;
 mod pieces;
 mod priorities;
 mod push;
@@ -25,7 +26,7 @@ use crate::limits::MIN_CHANNELS;
 use crate::recovery::SentFrame;
 use crate::scheduler::{CLASSES, Priority, Scheduler};
 use crate::time::Instant;
-use crate::types::{ChannelId, MessageNumber, ProtocolError};
+use crate::types::{ChannelId, Layers, MessageNumber, ProtocolError};
 use crate::waits::WaitReason;
 use bytes::Bytes;
 use core::ops::Range;
@@ -70,6 +71,15 @@ pub struct Put<'a> {
     pub reference: Option<(&'a Bytes, Range<usize>)>,
 }
 
+/// What the handshake told of the peer.
+#[derive(Clone, Copy, Debug, Default)]
+struct Told {
+    /// The memory credit that every channel starts with.
+    window: u64,
+    /// The layers that this node may use.
+    permitted: Layers,
+}
+
 /// The sending half of a session.
 #[derive(Debug)]
 pub struct Outbox {
@@ -112,8 +122,8 @@ pub struct Outbox {
     unannounced: u64,
     /// The memory credit that every channel starts with.
     channel_limit: u64,
-    /// The same, once the handshake has set it.
-    window: Option<u64>,
+    /// What the handshake told.
+    told: Option<Told>,
     /// The memory credit of the session: granted, and used.
     session_limit: u64,
     session_used: u64,
@@ -158,7 +168,7 @@ impl Outbox {
             peer_max_message: u64::MAX,
             unannounced: 0,
             channel_limit: limits.ride,
-            window: None,
+            told: None,
             session_limit: limits.ride,
             session_used: 0,
             queued: ByClass::default(),
@@ -203,7 +213,8 @@ impl Outbox {
 
     /// Sets the memory credit that every channel starts with, from the handshake. Never lowers it.
     pub fn set_initial_channel_limit(&mut self, limit: u64) {
-        self.window = Some(self.window.unwrap_or(0).max(limit));
+        let told = self.told.get_or_insert_default();
+        told.window = told.window.max(limit);
         self.channel_limit = self.channel_limit.max(limit);
         let indices: Vec<usize> = self.by_id.values().copied().collect();
         indices

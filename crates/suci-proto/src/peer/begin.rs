@@ -150,6 +150,8 @@ impl Peer {
             unattended: config.unattended,
             mode: self.mode(),
             max_channels: self.session.inbox.channels_told(),
+            layers: config.security.layers(self.node),
+            node_keys: config.security.has_node_keys(),
             extensions: wire::EXTENSION_MODE
                 | wire::EXTENSION_SUSPENSION
                 | wire::EXTENSION_CHANNELS,

@@ -3,11 +3,11 @@
 use super::Peer;
 use super::event_queue::EndedSession;
 use crate::engine::{MemberState, Promise, Shared};
-use crate::event::EndReason;
+use crate::event::{EndReason, Side};
 use crate::limits::MAX_GROUP_MESSAGE;
 use crate::message::{IncomingInfo, Message};
 use crate::time::Instant;
-use crate::types::{ChannelId, SessionNumber};
+use crate::types::{ChannelId, Layer, SessionNumber};
 use std::collections::VecDeque;
 
 /// Messages of groups and active messages that a session left when it ended. They wait for the next
@@ -140,6 +140,14 @@ impl Peer {
         }
     }
 
+    fn groups_denied_by(&self) -> Option<Side> {
+        if !self.session.inbox.permits(Layer::Groups) {
+            return Some(Side::Here);
+        }
+        let there = !self.session.outbox.permits(Layer::Groups);
+        there.then_some(Side::There)
+    }
+
     /// Returns the state that its group's members go by.
     pub(crate) fn member_state(&self) -> MemberState {
         MemberState {
@@ -150,6 +158,7 @@ impl Peer {
             known: !self.book.is_empty(),
             suspended_here: self.session.suspension.is_here(),
             is_dead: self.life.is_dead(),
+            denied_by: self.groups_denied_by(),
             last_end: self.last_end,
             last_is_dead: self.last_is_dead,
         }

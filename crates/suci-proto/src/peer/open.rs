@@ -10,7 +10,7 @@ use crate::handshake::{AttemptPhase, Opening};
 use crate::limits::COOKIE_LIFETIME;
 use crate::log::{DropReason, LogRecord};
 use crate::recovery::Sink;
-use crate::security::{ConnectionKeys, Initiator};
+use crate::security::{ConnectionKeys, HandshakeError, Initiator};
 use crate::time::{Duration, Instant};
 use crate::transmit::Destination;
 use crate::types::{Epoch, Incarnation, NodeId, PacketNumber};
@@ -201,7 +201,7 @@ impl Peer {
             _ => attempt.address_index,
         };
         let key_turn = match code {
-            RefusedCode::Key => attempt.key_turn.wrapping_add(1),
+            RefusedCode::Key | RefusedCode::NodeKey => attempt.key_turn.wrapping_add(1),
             _ => 0,
         };
         self.try_later(now, address_index, shared);
@@ -360,9 +360,13 @@ impl Peer {
         let made = init_packet(shared, first, token, turn, &mut init);
         let (bytes, handshake) = match made {
             Ok((bytes, initiator)) => (bytes, Handshake(initiator)),
-            Err(_) => {
+            Err(error) => {
                 self.put_back(local, beginning, promise, shared);
-                self.postpone(now, RefusedCode::Key, shared);
+                let code = match error {
+                    HandshakeError::UnknownPeer => RefusedCode::NodeKey,
+                    _ => RefusedCode::Key,
+                };
+                self.postpone(now, code, shared);
                 return false;
             }
         };
@@ -394,6 +398,7 @@ impl Peer {
         let reason = match code {
             RefusedCode::NoMemory => RefusedReason::NoMemoryHere,
             RefusedCode::Key => RefusedReason::NoKeysHere,
+            RefusedCode::NodeKey => RefusedReason::NoNodeKeyHere,
             _ => RefusedReason::NoSocketCreditHere,
         };
         self.log_refused(now, reason, shared);
@@ -532,6 +537,7 @@ impl Peer {
         self.unattended = agreement.params.unattended;
         let max_message = agreement.params.max_message;
         let max_channels = agreement.params.max_channels;
+        let layers = agreement.params.layers;
         beginning.grant.start_at(first);
         let early = beginning.early;
         let acks = AckSettings {
@@ -565,10 +571,13 @@ impl Peer {
             .outbox
             .set_initial_channel_limit(channel_memory);
         self.session.outbox.set_session_limit(memory);
-        self.session.connected = true;
+        let is_first = !core::mem::replace(&mut self.session.connected, true);
+        self.session.outbox.set_permitted(layers, is_first);
         self.session.suspension.on_connected();
         self.session.outbox.set_peer_max_message(max_message);
         self.session.outbox.set_max_channels(max_channels);
+        let permitted_here = shared.config.security.layers(self.node);
+        self.session.inbox.set_permitted(permitted_here);
         if !known_path && !connection.begin_on_path(&shared.paths, now) {
             shared.paths.ask(self.node, address);
         }
@@ -581,6 +590,8 @@ impl Peer {
         self.log_connected(now, shared);
         self.apply_decision();
         self.hear(now, shared);
+        // Messages on channels that the peer does not permit are not delivered.
+        self.report_completions(shared);
     }
 
     fn log_connected(&self, now: Instant, shared: &mut Shared) {

@@ -21,13 +21,13 @@ use crate::engine::{RemoteInput, Shared, SocketInput};
 use crate::event::{EndReason, Event, Side};
 use crate::limits::MIN_MTU;
 use crate::log::LogRecord;
-use crate::message::Outbox;
+use crate::message::{NOT_PERMITTED, Outbox};
 use crate::recovery::{AckDelays, AckSummary, LossSummary, Recovery};
 use crate::time::Instant;
 use crate::types::{NodeId, PacketNumber, ProtocolError};
 use crate::wire::{
-    self, Blocked, CLOSE_FINISHED, CLOSE_LEAVING, Close, ContiguousPackets, Credit, EcnCounts,
-    Frame, PacketPart,
+    self, Blocked, CLOSE_FINISHED, CLOSE_LEAVING, CLOSE_REVOKED, Close, ContiguousPackets, Credit,
+    EcnCounts, Frame, PacketPart,
 };
 use core::ops::RangeInclusive;
 use std::net::SocketAddr;
@@ -157,6 +157,7 @@ impl Peer {
         }
         let ending = match close.code {
             CLOSE_FINISHED | CLOSE_LEAVING => Ending::ByPeer { sent: close.sent },
+            CLOSE_REVOKED => Ending::For(EndReason::RevokedThere),
             code => Ending::For(EndReason::PeerProtocol(code)),
         };
         self.finish_session(now, ending, shared);
@@ -182,7 +183,8 @@ impl Peer {
         let node = self.node;
         while let Some(done) = self.session.outbox.poll_completion() {
             let (channel, number, token) = (done.channel, done.number, done.token);
-            // Its group is over at the peer, which tells members so itself.
+            // Its group is over at the peer, which tells members so itself, or the peer does not
+            // permit groups: the state of the member says so.
             if channel.is_of_group() {
                 continue;
             }
@@ -192,19 +194,25 @@ impl Peer {
                 self.session.open_calls = self.session.open_calls.saturating_sub(1);
                 continue;
             }
-            if done.reason.is_some()
+            if let Some(reason) = done.reason
                 && (channel.carries_remote() || channel.carries_remote_replies())
             {
                 let input = RemoteInput::Refused {
                     node,
                     channel,
                     token,
+                    reason,
                 };
                 shared.remote_inputs.push_back(input);
                 continue;
             }
-            if done.reason.is_some() && channel.carries_sockets() {
-                shared.socket_inputs.push_back(SocketInput::Refused(node));
+            if let Some(reason) = done.reason
+                && channel.carries_sockets()
+            {
+                shared.socket_inputs.push_back(match reason {
+                    NOT_PERMITTED => SocketInput::Denied(node),
+                    _ => SocketInput::Refused(node),
+                });
                 continue;
             }
             if channel.is_untold() {

@@ -22,7 +22,7 @@ pub(crate) use phases::{Readiness, Sealing};
 #[doc(hidden)]
 pub use recording::{RecordingHandshakes, SealLedger, reveal};
 
-use crate::types::PacketNumber;
+use crate::types::{Layers, NodeId, PacketNumber};
 use crate::wire::HEADER;
 use core::fmt;
 use std::sync::Arc;
@@ -46,6 +46,19 @@ impl Security {
     pub fn is_sealed(&self) -> bool {
         matches!(self, Self::Sealed(_))
     }
+
+    /// Returns the layers that `peer` may use towards this node.
+    pub(crate) fn layers(&self, peer: NodeId) -> Layers {
+        match self {
+            Self::Plain => Layers::ALL,
+            Self::Sealed(makes) => makes.layers(peer),
+        }
+    }
+
+    /// Returns true if packets are sealed under the keys of nodes.
+    pub(crate) fn has_node_keys(&self) -> bool {
+        matches!(self, Self::Sealed(makes) if makes.kind() == KeyKind::Node)
+    }
 }
 
 impl fmt::Debug for Security {
@@ -57,12 +70,24 @@ impl fmt::Debug for Security {
     }
 }
 
+/// The keys that handshakes are made under. Both ends of a connection need the same kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyKind {
+    /// One key that all nodes share: who has it can pose as any node.
+    Cluster,
+    /// A key pair for each node.
+    Node,
+}
+
 /// Why a handshake message is of no use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HandshakeError {
     /// No key that this node accepts fits, or the message or its context was changed on the way.
     #[error("the handshake message is under another key, or was changed on the way")]
     WrongKey,
+    /// This node has no key for the peer.
+    #[error("there is no key for that node")]
+    UnknownPeer,
     /// The library failed, or the system gave no random bytes. Another attempt may succeed.
     #[error("no keys can be made now: the library or the system's randomness failed")]
     Unavailable,
@@ -82,27 +107,43 @@ pub trait Handshakes: Send + Sync {
     /// [`MAX_SEALED`](crate::limits::MAX_SEALED). It never changes.
     fn message_len(&self) -> usize;
 
-    /// Begins a handshake: writes message 1, which fills `message`, under a fresh ephemeral key.
+    /// Returns the kind of the keys. It never changes.
+    fn kind(&self) -> KeyKind {
+        KeyKind::Cluster
+    }
+
+    /// Returns the layers that `peer` may use towards this node.
+    fn layers(&self, _peer: NodeId) -> Layers {
+        Layers::ALL
+    }
+
+    /// Begins a handshake with `peer`: writes message 1, which fills `message`, under a fresh
+    /// ephemeral key.
     ///
     /// While keys are rotated a node has several. `turn` selects one of them, modulo their number;
     /// 0 is the newest. The engine raises it each time that the peer refused the key.
     ///
     /// # Errors
-    /// [`HandshakeError::Unavailable`].
+    /// [`HandshakeError::UnknownPeer`], [`HandshakeError::Unavailable`].
     fn initiate(
         &self,
+        peer: NodeId,
         turn: u32,
         context: &[u8],
         message: &mut [u8],
     ) -> Result<Box<dyn Initiator>, HandshakeError>;
 
-    /// Reads message 1 under every key that this node accepts. Called with bytes of anybody who
+    /// Reads message 1 under every key that this node accepts of `peer`. Called with bytes of anybody who
     /// proved an address, so it should cost little: no key exchange.
     ///
     /// # Errors
     /// [`HandshakeError::WrongKey`] if no key fits, also for a message of another length.
-    fn respond(&self, context: &[u8], message: &[u8])
-    -> Result<Box<dyn Responder>, HandshakeError>;
+    fn respond(
+        &self,
+        peer: NodeId,
+        context: &[u8],
+        message: &[u8],
+    ) -> Result<Box<dyn Responder>, HandshakeError>;
 }
 
 /// The state of an initiator between messages 1 and 2.

@@ -239,6 +239,7 @@ mod tests {
     use crate::limits::{MAX_SEGMENTS, PHASE_PACKETS, PHASE_TIME};
     use crate::security::{Handshakes, RecordingHandshakes, SealLedger};
     use crate::time::Duration;
+    use crate::types::NodeId;
 
     const START: Instant = Instant::ZERO;
 
@@ -251,8 +252,8 @@ mod tests {
         let makes = RecordingHandshakes::new(ledger.clone(), &[1]);
         let len = makes.message_len();
         let (mut first, mut second) = (vec![0; len], vec![0; len]);
-        let mut initiator = makes.initiate(0, b"", &mut first).unwrap();
-        let theirs = makes.respond(b"", &first).unwrap();
+        let mut initiator = makes.initiate(NodeId(1), 0, b"", &mut first).unwrap();
+        let theirs = makes.respond(NodeId(0), b"", &first).unwrap();
         let theirs = theirs.answer(b"", &mut second).unwrap();
         let ours = initiator.finish(b"", &second).unwrap();
         (Sealing::new(ours), Sealing::new(theirs), ledger)

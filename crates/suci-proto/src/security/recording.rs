@@ -4,10 +4,10 @@
 //! keys, another header or number.
 
 use super::{
-    AEAD_TAG, ConnectionKeys, HandshakeError, Handshakes, Initiator, NotAuthentic, Open, Responder,
-    Seal,
+    AEAD_TAG, ConnectionKeys, HandshakeError, Handshakes, Initiator, KeyKind, NotAuthentic, Open,
+    Responder, Seal,
 };
-use crate::types::PacketNumber;
+use crate::types::{Layers, NodeId, PacketNumber};
 use crate::wire::{HEADER, SealedHeader};
 use core::hash::Hasher;
 use siphasher::sip::SipHasher24;
@@ -130,11 +130,47 @@ fn tag(key: u64, number: u64, pieces: &[&[u8]]) -> [u8; AEAD_TAG] {
     hasher.finish128().as_bytes()
 }
 
-/// Makes toy handshakes under one or several cluster keys.
+/// The prime of the toy key exchange, 2^61 - 1, and its base.
+const PRIME: u64 = (1 << 61) - 1;
+const BASE: u64 = 37;
+
+/// Returns `base` to the power of `exponent`, modulo [`PRIME`].
+fn power(base: u64, mut exponent: u64) -> u64 {
+    let times = |a: u64, b: u64| {
+        let product = u128::from(a).wrapping_mul(b.into()) % u128::from(PRIME);
+        u64::try_from(product).unwrap_or(0)
+    };
+    let (mut result, mut square) = (1, base);
+    while exponent > 0 {
+        if exponent & 1 == 1 {
+            result = times(result, square);
+        }
+        square = times(square, square);
+        exponent >>= 1;
+    }
+    result
+}
+
+/// Returns the private key that `node` has under the number `key`.
+fn private(node: NodeId, key: u64) -> u64 {
+    mix(key, &node.0.to_le_bytes())
+}
+
+/// Returns the public key that everybody knows of `node`, under the number `key`.
+fn public(node: NodeId, key: u64) -> u64 {
+    power(BASE, private(node, key))
+}
+
+/// Makes toy handshakes under one or several cluster keys, or under keys of nodes.
 #[derive(Clone, Debug)]
 pub struct RecordingHandshakes {
     ledger: SealLedger,
     keys: Arc<Mutex<Vec<u64>>>,
+    /// The node whose private keys these are; none with cluster keys. All nodes number their keys
+    /// alike: each one has those of the numbers in `keys`, and takes those of others.
+    owner: Option<NodeId>,
+    /// What others may use, if not all.
+    permitted: Arc<Mutex<HashMap<NodeId, Layers>>>,
     /// Handshakes up to this number have keys that another process may have, too.
     shared: Arc<AtomicU64>,
 }
@@ -144,12 +180,45 @@ impl RecordingHandshakes {
     #[must_use]
     pub fn new(ledger: SealLedger, keys: &[u64]) -> Self {
         let keys = Arc::new(Mutex::new(keys.to_vec()));
-        let shared = Arc::default();
         Self {
             ledger,
             keys,
-            shared,
+            owner: None,
+            permitted: Arc::default(),
+            shared: Arc::default(),
         }
+    }
+
+    /// Makes handshakes under the private keys of `owner` with these numbers, the newest first.
+    #[must_use]
+    pub fn of_node(ledger: SealLedger, owner: NodeId, keys: &[u64]) -> Self {
+        Self {
+            owner: Some(owner),
+            ..Self::new(ledger, keys)
+        }
+    }
+
+    /// Lets `peer` use these layers alone.
+    pub fn permit(&self, peer: NodeId, layers: Layers) {
+        let mut permitted = self
+            .permitted
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        permitted.insert(peer, layers);
+    }
+
+    /// Returns the keys for handshakes with `peer`, in the order of turns.
+    fn keys_with(&self, peer: NodeId) -> Vec<u64> {
+        let keys = self.keys();
+        let Some(owner) = self.owner else {
+            return keys;
+        };
+        let theirs = |key: &u64| public(peer, *key);
+        let ours = |key: &u64| private(owner, *key);
+        let pairs = keys
+            .iter()
+            .flat_map(|our| keys.iter().map(move |their| (ours(our), theirs(their))));
+        pairs.map(|(our, their)| power(their, our)).collect()
     }
 
     /// Notes that another process has all keys that were made so far: sealing under them is
@@ -202,13 +271,29 @@ impl Handshakes for RecordingHandshakes {
         MESSAGE
     }
 
+    fn kind(&self) -> KeyKind {
+        match self.owner {
+            None => KeyKind::Cluster,
+            Some(_) => KeyKind::Node,
+        }
+    }
+
+    fn layers(&self, peer: NodeId) -> Layers {
+        let permitted = self
+            .permitted
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        permitted.get(&peer).copied().unwrap_or_default()
+    }
+
     fn initiate(
         &self,
+        peer: NodeId,
         turn: u32,
         context: &[u8],
         message: &mut [u8],
     ) -> Result<Box<dyn Initiator>, HandshakeError> {
-        let keys = self.keys();
+        let keys = self.keys_with(peer);
         let key = (turn as usize).checked_rem(keys.len());
         let key = key.and_then(|at| keys.get(at).copied());
         let key = key.ok_or(HandshakeError::Unavailable)?;
@@ -219,12 +304,13 @@ impl Handshakes for RecordingHandshakes {
 
     fn respond(
         &self,
+        peer: NodeId,
         context: &[u8],
         message: &[u8],
     ) -> Result<Box<dyn Responder>, HandshakeError> {
         let fits = |key| Some((key, read(key, context, message)?));
         let (key, ephemeral) =
-            (self.keys().into_iter().find_map(fits)).ok_or(HandshakeError::WrongKey)?;
+            (self.keys_with(peer).into_iter().find_map(fits)).ok_or(HandshakeError::WrongKey)?;
         Ok(Box::new(Half::new(self, key, ephemeral)))
     }
 }
@@ -376,6 +462,7 @@ impl Open for Opener {
 mod tests {
     use super::*;
 
+    const PEER: NodeId = NodeId(1);
     const HEAD: [u8; HEADER] = [7; HEADER];
 
     /// Makes the keys of both ends of a connection.
@@ -385,8 +472,8 @@ mod tests {
 
     fn keys(makes: &RecordingHandshakes) -> (ConnectionKeys, ConnectionKeys) {
         let (mut first, mut second) = ([0; MESSAGE], [0; MESSAGE]);
-        let mut initiator = makes.initiate(1, b"init", &mut first).unwrap();
-        let responder = makes.respond(b"init", &first).unwrap();
+        let mut initiator = makes.initiate(PEER, 1, b"init", &mut first).unwrap();
+        let responder = makes.respond(PEER, b"init", &first).unwrap();
         let theirs = responder.answer(b"accept", &mut second).unwrap();
         assert!(initiator.finish(b"other", &second).is_err());
         (initiator.finish(b"accept", &second).unwrap(), theirs)
@@ -443,10 +530,29 @@ mod tests {
         let ledger = SealLedger::default();
         let of = |key| RecordingHandshakes::new(ledger.clone(), &[key]);
         let mut message = [0; MESSAGE];
-        of(1).initiate(0, b"init", &mut message).unwrap();
-        assert!(of(2).respond(b"init", &message).is_err());
-        assert!(of(1).respond(b"INIT", &message).is_err());
-        assert!(of(1).respond(b"init", &message).is_ok());
+        of(1).initiate(PEER, 0, b"init", &mut message).unwrap();
+        assert!(of(2).respond(PEER, b"init", &message).is_err());
+        assert!(of(1).respond(PEER, b"INIT", &message).is_err());
+        assert!(of(1).respond(PEER, b"init", &message).is_ok());
+    }
+
+    #[test]
+    fn a_node_needs_its_own_key() {
+        let ledger = SealLedger::default();
+        let of =
+            |node, keys: &[u64]| RecordingHandshakes::of_node(ledger.clone(), NodeId(node), keys);
+        let mut message = [0; MESSAGE];
+        of(1, &[7])
+            .initiate(NodeId(2), 0, b"init", &mut message)
+            .unwrap();
+        let takes = |node, keys: &[u64], from| {
+            let taken = of(node, keys).respond(NodeId(from), b"init", &message);
+            taken.is_ok()
+        };
+        assert!(takes(2, &[7], 1) && takes(2, &[8, 7], 1));
+        assert!(!takes(2, &[8], 1), "another key");
+        assert!(!takes(2, &[7], 3), "in another name");
+        assert!(!takes(3, &[7], 1), "meant for another node");
     }
 
     #[test]

@@ -119,6 +119,9 @@ pub const CLOSE_FINISHED: u64 = 0;
 /// CLOSE code of a session that ended because its sender's node closes: that process opens no
 /// session again.
 pub const CLOSE_LEAVING: u64 = 8;
+/// CLOSE code of a session that ended because its sender's file of public keys changed: the peer's
+/// key was taken out, or layers that it could use.
+pub const CLOSE_REVOKED: u64 = 9;
 /// First CLOSE code that is free for programs.
 pub const CLOSE_USER: u64 = 0x100;
 
@@ -133,6 +136,7 @@ pub const fn close_code(error: &ProtocolError) -> u64 {
         ProtocolError::Contradiction { .. } => 5,
         ProtocolError::OutOfPlace(_) => 6,
         ProtocolError::Limit(_) => 7,
+        ProtocolError::NotPermitted(_) => 10,
     }
 }
 

@@ -243,6 +243,8 @@ pub enum RefusedCode {
     Unread,
     /// The handshake is under a key that the refuser does not accept.
     Key,
+    /// The refuser's file of public keys has no key for this node, or another one.
+    NodeKey,
     /// A reason that this version does not know.
     Other(u64),
 }
@@ -263,6 +265,7 @@ impl RefusedCode {
             9 => Self::TooManyPeers,
             10 => Self::Unread,
             11 => Self::Key,
+            12 => Self::NodeKey,
             other => Self::Other(other),
         }
     }
@@ -282,6 +285,7 @@ impl RefusedCode {
             Self::TooManyPeers => 9,
             Self::Unread => 10,
             Self::Key => 11,
+            Self::NodeKey => 12,
             Self::Other(other) => other,
         }
     }

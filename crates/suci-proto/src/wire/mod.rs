@@ -27,8 +27,8 @@ pub use crc::{Crc, seal, seal_gathered};
 pub use frag::{Frag, FragHead, Rts, Start};
 pub(crate) use frame::PacketPart;
 pub use frame::{
-    Blocked, CLOSE_FINISHED, CLOSE_LEAVING, CLOSE_USER, Close, Credit, Frame, Frames, close_code,
-    frames,
+    Blocked, CLOSE_FINISHED, CLOSE_LEAVING, CLOSE_REVOKED, CLOSE_USER, Close, Credit, Frame,
+    Frames, close_code, frames,
 };
 pub use frame_batch::FrameBatch;
 pub(crate) use frame_batch::{FrameShape, LONGEST};

@@ -7,6 +7,7 @@ use crate::limits::{
     LONGEST_ACK_DELAY, MAX_DATAGRAM, MAX_MESSAGE, MAX_SEALED, MIN_CHANNELS, MIN_MTU,
 };
 use crate::time::{Duration, nanos};
+use crate::types::Layers;
 
 const MAX_ACK_DELAY: u64 = 1;
 const CHANNEL_MEMORY: u64 = 2;
@@ -16,6 +17,8 @@ const MAX_DATAGRAM_SIZE: u64 = 5;
 const PROGRESS: u64 = 6;
 const MODE: u64 = 7;
 const EXTENSIONS: u64 = 8;
+const LAYERS: u64 = 9;
+const NODE_KEYS: u64 = 10;
 const SEALED: u64 = 16;
 
 const UNATTENDED: u64 = 1;
@@ -96,6 +99,10 @@ pub struct Params {
     /// Extensions it supports, one bit each: bit 0 MODE, bit 1 SUSPEND and RESUME, bit 2 FIN and
     /// MAX_CHANNELS.
     pub extensions: u64,
+    /// The layers that its peer may use towards it.
+    pub layers: Layers,
+    /// It seals under the keys of nodes, not under that of the cluster.
+    pub node_keys: bool,
     /// The Noise message of sealed mode, at most [`MAX_SEALED`] bytes; absent in plain mode.
     pub sealed: Option<Vec<u8>>,
 }
@@ -112,6 +119,8 @@ impl Default for Params {
             unattended: false,
             mode: Mode::Adaptive,
             extensions: 0,
+            layers: Layers::ALL,
+            node_keys: false,
             sealed: None,
         }
     }
@@ -157,6 +166,8 @@ impl Params {
             PROGRESS => self.unattended = value.varint()? & UNATTENDED != 0,
             MODE => self.mode = Mode::from_wire(value.varint()?)?,
             EXTENSIONS => self.extensions = value.varint()?,
+            LAYERS => self.layers = Layers::from_wire(value.varint()?),
+            NODE_KEYS => self.node_keys = value.varint()? & 1 != 0,
             SEALED if value.remaining() <= MAX_SEALED => self.sealed = Some(value.rest().to_vec()),
             SEALED => return Err(Malformed("sealed parameter too long")),
             _ => {
@@ -196,6 +207,8 @@ impl Params {
             (PROGRESS, self.unattended.into(), 0),
             (MODE, self.mode as u64, 0),
             (EXTENSIONS, self.extensions, 0),
+            (LAYERS, self.layers.to_wire(), default.layers.to_wire()),
+            (NODE_KEYS, self.node_keys.into(), 0),
         ];
         for (kind, value, default) in numbers {
             if value != default {

@@ -254,6 +254,8 @@ impl GroupOracle {
             }
             // It speaks of its session with another member, which need not have failed.
             MemberFailure::Outdated(_) => !self.only_deaths && named == of.node(),
+            // No run denies a layer.
+            MemberFailure::NotPermitted(_) => false,
             // Its own program may not have taken its result yet.
             MemberFailure::GaveUp => {
                 self.gave_up.insert(named);

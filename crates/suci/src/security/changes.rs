@@ -1,9 +1,12 @@
-//! Changes of the keys of a running node, by its program or by the key file.
+//! Changes of the keys of a running node, by its program or by files.
 
 use super::cluster::ClusterHandshakes;
-use super::file::{KeyFile, Stamp};
+use super::file::{KeyError, KeyFile, PublicKeysFile, Stamp};
 use super::key::Keyring;
+use super::node::{NodeHandshakes, NodeKeyring};
+use super::node_key::{NodeKey, PublicKeys};
 use super::packet::Cipher;
+use crate::error::Error;
 use crate::log;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,12 +16,129 @@ use suci_proto::security::Security;
 use suci_proto::time::Instant;
 use suci_proto::types::NodeId;
 
-/// Time between checks of the key file: one system call each.
+/// Time between checks of the files: one system call for each.
 const CHECK_EVERY: Duration = Duration::from_secs(2);
+
+/// Where a node's keys come from.
+#[derive(Clone, Debug)]
+pub(crate) enum KeySource {
+    /// The program, and with a file each change of that.
+    Cluster(Keyring),
+    /// A file of the cluster's keys.
+    ClusterFile(KeyFile),
+    /// The program: the node's own keys, and the public ones.
+    Node(Keyring<NodeKey>, PublicKeys),
+    /// The same in files.
+    NodeFiles(NodeFiles),
+}
+
+/// The two files of a node with keys of its own.
+#[derive(Clone, Debug)]
+pub(crate) struct NodeFiles {
+    pub(crate) own: KeyFile<NodeKey>,
+    pub(crate) public: PublicKeysFile,
+}
+
+type Stamps = (Option<Stamp>, Option<Stamp>);
+
+impl NodeFiles {
+    fn stamps(&self) -> Stamps {
+        (self.own.stamp(), self.public.stamp())
+    }
+
+    fn read(&self, node: NodeId) -> Result<(Arc<NodeKeyring>, Stamps), KeyError> {
+        let (own, first) = self.own.read_stamped()?;
+        let (public, second) = self.public.read_stamped()?;
+        let keys = NodeKeyring::new(node, &own, public)?;
+        Ok((Arc::new(keys), (Some(first), Some(second))))
+    }
+}
 
 /// The keys of a node, shared by its drivers.
 #[derive(Debug)]
-pub(crate) struct SharedKeys {
+pub(crate) enum SharedKeys {
+    Cluster(SharedClusterKeys),
+    Node(SharedNodeKeys),
+}
+
+impl SharedKeys {
+    /// The keys of `node`. Files are read, and checked for changes from then on.
+    pub(crate) fn new(node: NodeId, source: KeySource) -> Result<Self, KeyError> {
+        Ok(match source {
+            KeySource::Cluster(keys) => Self::Cluster(SharedClusterKeys::new(node, keys, None)),
+            KeySource::ClusterFile(file) => {
+                let (keys, stamp) = file.read_stamped()?;
+                let file = Some((file, Some(stamp)));
+                Self::Cluster(SharedClusterKeys::new(node, keys, file))
+            }
+            KeySource::Node(own, public) => {
+                let keys = Arc::new(NodeKeyring::new(node, &own, public)?);
+                Self::Node(SharedNodeKeys::new(node, keys, None))
+            }
+            KeySource::NodeFiles(files) => {
+                let (keys, stamps) = files.read(node)?;
+                Self::Node(SharedNodeKeys::new(node, keys, Some((files, stamps))))
+            }
+        })
+    }
+
+    /// The engine's setting.
+    pub(crate) fn security(&self) -> Security {
+        match self {
+            Self::Cluster(keys) => Security::Sealed(keys.handshakes.clone()),
+            Self::Node(keys) => Security::Sealed(keys.handshakes.clone()),
+        }
+    }
+
+    /// Replaces the cluster's keys. New handshakes use them at once. Drivers renew their connections
+    /// when they look next.
+    pub(crate) fn set(&self, keys: Keyring) -> Result<(), Error> {
+        let Self::Cluster(shared) = self else {
+            return Err(Error::NotSealed);
+        };
+        shared.replace(&mut shared.state(), keys);
+        Ok(())
+    }
+
+    /// The same for keys of nodes.
+    pub(crate) fn set_of_node(
+        &self,
+        own: &Keyring<NodeKey>,
+        public: PublicKeys,
+    ) -> Result<(), Error> {
+        let Self::Node(shared) = self else {
+            return Err(Error::NotSealed);
+        };
+        let keys = NodeKeyring::new(shared.node, own, public)?;
+        shared.replace(Arc::new(keys));
+        Ok(())
+    }
+
+    fn has_file(&self) -> bool {
+        match self {
+            Self::Cluster(keys) => keys.state().file.is_some(),
+            Self::Node(keys) => keys.files.is_some(),
+        }
+    }
+
+    fn check_files(&self) {
+        match self {
+            Self::Cluster(keys) => keys.check_file(),
+            Self::Node(keys) => keys.check_files(),
+        }
+    }
+
+    fn seen(&self) -> Seen {
+        match self {
+            Self::Cluster(keys) => Seen::Counts(keys.counts()),
+            Self::Node(keys) => Seen::Keys(keys.handshakes.keys()),
+        }
+    }
+}
+
+/// The keys of a cluster.
+#[derive(Debug)]
+pub(crate) struct SharedClusterKeys {
     node: NodeId,
     handshakes: Arc<ClusterHandshakes>,
     state: Mutex<KeyState>,
@@ -35,37 +155,22 @@ struct KeyState {
     file: Option<(KeyFile, Option<Stamp>)>,
 }
 
-impl SharedKeys {
-    /// The keys of `node`, which change with `file` if there is one.
-    pub(crate) fn new(node: NodeId, keys: Keyring, file: Option<(KeyFile, Stamp)>) -> Self {
+impl SharedClusterKeys {
+    fn new(node: NodeId, keys: Keyring, file: Option<(KeyFile, Option<Stamp>)>) -> Self {
         let cipher = Cipher::fastest();
         let ids: Vec<_> = keys.iter().map(|key| key.id()).collect();
         log::sealed(node, cipher, &ids);
         Self {
             node,
             handshakes: Arc::new(ClusterHandshakes::new(&keys, cipher)),
-            state: Mutex::new(KeyState {
-                keys,
-                file: file.map(|(file, stamp)| (file, Some(stamp))),
-            }),
+            state: Mutex::new(KeyState { keys, file }),
             additions: AtomicU64::new(0),
             removals: AtomicU64::new(0),
         }
     }
 
-    /// The engine's setting.
-    pub(crate) fn security(&self) -> Security {
-        Security::Sealed(self.handshakes.clone())
-    }
-
     fn state(&self) -> MutexGuard<'_, KeyState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Replaces the keys. New handshakes use them at once. Drivers renew their connections when
-    /// they look next.
-    pub(crate) fn set(&self, keys: Keyring) {
-        self.replace(&mut self.state(), keys);
     }
 
     fn replace(&self, state: &mut KeyState, keys: Keyring) {
@@ -112,21 +217,79 @@ impl SharedKeys {
     }
 }
 
+/// The keys of a node, and the public keys of all.
+#[derive(Debug)]
+pub(crate) struct SharedNodeKeys {
+    node: NodeId,
+    handshakes: Arc<NodeHandshakes>,
+    /// The files that the keys came from, and their state when they were checked last.
+    files: Option<Mutex<(NodeFiles, Stamps)>>,
+}
+
+impl SharedNodeKeys {
+    fn new(node: NodeId, keys: Arc<NodeKeyring>, files: Option<(NodeFiles, Stamps)>) -> Self {
+        let cipher = Cipher::fastest();
+        log::sealed(node, cipher, &keys.ids());
+        Self {
+            node,
+            handshakes: Arc::new(NodeHandshakes::new(keys, cipher)),
+            files: files.map(Mutex::new),
+        }
+    }
+
+    fn replace(&self, keys: Arc<NodeKeyring>) {
+        if !self.handshakes.keys().changes_to(&keys).is_empty() {
+            log::keys_changed(self.node, &keys.ids());
+        }
+        self.handshakes.set_keys(keys);
+    }
+
+    /// Reads the files again if one of them was changed. If they cannot be used, nothing changes;
+    /// that is logged once.
+    fn check_files(&self) {
+        let Some(files) = &self.files else {
+            return;
+        };
+        let mut files = files.lock().unwrap_or_else(PoisonError::into_inner);
+        let (files, last) = &mut *files;
+        let now = files.stamps();
+        if now == *last {
+            return;
+        }
+        *last = now;
+        match files.read(self.node) {
+            Ok((keys, stamps)) => {
+                *last = stamps;
+                self.replace(keys);
+            }
+            Err(error) => log::key_file_unusable(self.node, &error),
+        }
+    }
+}
+
 /// A driver's view of the keys: what changed since it looked last.
 #[derive(Debug)]
 pub(crate) struct KeyChanges {
     keys: Arc<SharedKeys>,
-    /// When the file is checked next; never without a file.
+    /// When the files are checked next; never without a file.
     check_at: Option<Instant>,
-    seen: (u64, u64),
+    seen: Seen,
+}
+
+/// The state of the keys when a driver looked last.
+#[derive(Debug)]
+enum Seen {
+    /// The changes that added a key, and those that took one out.
+    Counts((u64, u64)),
+    /// The keys.
+    Keys(Arc<NodeKeyring>),
 }
 
 impl KeyChanges {
     pub(crate) fn new(keys: Arc<SharedKeys>, now: Instant) -> Self {
-        let has_file = keys.state().file.is_some();
         Self {
-            check_at: has_file.then(|| now + CHECK_EVERY),
-            seen: keys.counts(),
+            check_at: keys.has_file().then(|| now + CHECK_EVERY),
+            seen: keys.seen(),
             keys,
         }
     }
@@ -136,26 +299,30 @@ impl KeyChanges {
         &self.keys
     }
 
-    /// When the file is checked next.
+    /// When the files are checked next.
     pub(crate) fn due_at(&self) -> Option<Instant> {
         self.check_at
     }
 
-    /// Checks the file if it is time, and returns how connections are to get new keys, if they are.
-    /// Blocks for the file system, at most once every two seconds.
-    pub(crate) fn take(&mut self, now: Instant) -> Option<Renewal> {
+    /// Checks the files if it is time, and returns how the connections of one peer, or of all, are
+    /// to get new keys, if they are. Blocks for the file system, at most once every two seconds.
+    pub(crate) fn take(&mut self, now: Instant) -> Vec<(Option<NodeId>, Renewal)> {
         if self.check_at.is_some_and(|at| at <= now) {
             self.check_at = Some(now + CHECK_EVERY);
-            self.keys.check_file();
+            self.keys.check_files();
         }
-        let counts = self.keys.counts();
-        let before = std::mem::replace(&mut self.seen, counts);
-        if counts.1 != before.1 {
-            Some(Renewal::Revoke)
-        } else if counts.0 != before.0 {
-            Some(Renewal::Replace)
-        } else {
-            None
+        let seen = self.keys.seen();
+        match (std::mem::replace(&mut self.seen, seen), &self.seen) {
+            (Seen::Counts(before), Seen::Counts(now)) if now.1 != before.1 => {
+                vec![(None, Renewal::Revoke)]
+            }
+            (Seen::Counts(before), Seen::Counts(now)) if now.0 != before.0 => {
+                vec![(None, Renewal::Replace)]
+            }
+            (Seen::Keys(before), Seen::Keys(now)) if !Arc::ptr_eq(&before, now) => {
+                before.changes_to(now)
+            }
+            _ => Vec::new(),
         }
     }
 }
@@ -173,33 +340,37 @@ mod tests {
         ClusterKey::from_bytes([byte; 32])
     }
 
+    fn of_all(renewal: Option<Renewal>) -> Vec<(Option<NodeId>, Renewal)> {
+        renewal.map(|renewal| (None, renewal)).into_iter().collect()
+    }
+
     fn later(checks: u32) -> Instant {
         NOW + CHECK_EVERY * checks
     }
 
     #[test]
     fn each_driver_renews_once_for_each_change() {
-        let keys = Arc::new(SharedKeys::new(NodeId(1), key(1).into(), None));
+        let keys = Arc::new(SharedKeys::new(NodeId(1), KeySource::Cluster(key(1).into())).unwrap());
         let mut drivers = [0, 1].map(|_| KeyChanges::new(keys.clone(), NOW));
-        let mut expect = |renewal| {
+        let mut expect = |renewal: Option<Renewal>| {
             for driver in &mut drivers {
                 assert_eq!(driver.due_at(), None);
-                assert_eq!(driver.take(NOW), renewal);
-                assert_eq!(driver.take(NOW), None);
+                assert_eq!(driver.take(NOW), of_all(renewal));
+                assert_eq!(driver.take(NOW), []);
             }
         };
         expect(None);
-        keys.set(key(1).into());
+        keys.set(key(1).into()).unwrap();
         expect(None);
-        keys.set(Keyring::of_two(key(2), key(1)));
+        keys.set(Keyring::of_two(key(2), key(1))).unwrap();
         expect(Some(Renewal::Replace));
-        keys.set(Keyring::of_two(key(1), key(2)));
+        keys.set(Keyring::of_two(key(1), key(2))).unwrap();
         expect(Some(Renewal::Replace));
-        keys.set(key(2).into());
+        keys.set(key(2).into()).unwrap();
         expect(Some(Renewal::Revoke));
         // Both between two looks.
-        keys.set(Keyring::of_two(key(3), key(2)));
-        keys.set(key(3).into());
+        keys.set(Keyring::of_two(key(3), key(2))).unwrap();
+        keys.set(key(3).into()).unwrap();
         expect(Some(Renewal::Revoke));
     }
 
@@ -208,26 +379,93 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = KeyFile::new(dir.path().join("cluster.key"));
         file.create().unwrap();
-        let (ring, stamp) = file.read_stamped().unwrap();
-        let keys = SharedKeys::new(NodeId(1), ring, Some((file.clone(), stamp)));
-        let mut changes = KeyChanges::new(Arc::new(keys), NOW);
+        let keys = SharedKeys::new(NodeId(1), KeySource::ClusterFile(file.clone()));
+        let mut changes = KeyChanges::new(Arc::new(keys.unwrap()), NOW);
+        let held = |changes: &KeyChanges| match changes.keys() {
+            SharedKeys::Cluster(keys) => keys.state().keys.clone(),
+            SharedKeys::Node(_) => unreachable!("the file has keys of a cluster"),
+        };
         assert_eq!(changes.due_at(), Some(later(1)));
-        assert_eq!(changes.take(later(1)), None);
+        assert_eq!(changes.take(later(1)), []);
         let both = file.rotate().unwrap();
-        assert_eq!(changes.take(later(1)), None, "not before the next check");
-        assert_eq!(changes.take(later(2)), Some(Renewal::Replace));
-        assert_eq!(changes.keys().state().keys, both);
+        assert_eq!(changes.take(later(1)), [], "not before the next check");
+        assert_eq!(changes.take(later(2)), of_all(Some(Renewal::Replace)));
+        assert_eq!(held(&changes), both);
         let open = fs::Permissions::from_mode(0o644);
         fs::set_permissions(file.path(), open).unwrap();
-        assert_eq!(changes.take(later(3)), None);
+        assert_eq!(changes.take(later(3)), []);
         let closed = fs::Permissions::from_mode(0o600);
         fs::set_permissions(file.path(), closed).unwrap();
-        assert_eq!(changes.take(later(4)), None);
+        assert_eq!(changes.take(later(4)), []);
         let last = file.retire().unwrap();
-        assert_eq!(changes.take(later(5)), Some(Renewal::Revoke));
-        assert_eq!(changes.keys().state().keys, last);
+        assert_eq!(changes.take(later(5)), of_all(Some(Renewal::Revoke)));
+        assert_eq!(held(&changes), last);
         fs::remove_file(file.path()).unwrap();
-        assert_eq!(changes.take(later(6)), None);
-        assert_eq!(changes.keys().state().keys, last);
+        assert_eq!(changes.take(later(6)), []);
+        assert_eq!(held(&changes), last);
+    }
+
+    fn node_key(byte: u8) -> NodeKey {
+        NodeKey::from_bytes([byte; 32]).unwrap()
+    }
+
+    /// The keys of nodes 1 to 3 as node 1 has them, with `more` lines.
+    fn public(lines: &[(u32, u8, &str)]) -> PublicKeys {
+        let line = |(node, key, layers): &(u32, u8, &str)| {
+            format!("{node} {} {layers}\n", node_key(*key).public())
+        };
+        PublicKeys::parse(&lines.iter().map(line).collect::<String>()).unwrap()
+    }
+
+    #[test]
+    fn a_change_of_public_keys_concerns_the_peers_that_it_names() {
+        let before = public(&[(1, 1, ""), (2, 2, ""), (3, 3, "messages")]);
+        let source = KeySource::Node(node_key(1).into(), before.clone());
+        let keys = Arc::new(SharedKeys::new(NodeId(1), source).unwrap());
+        let mut changes = KeyChanges::new(keys.clone(), NOW);
+        let (two, three) = (Some(NodeId(2)), Some(NodeId(3)));
+        for (lines, expected) in [
+            (
+                vec![(1, 1, ""), (2, 2, ""), (3, 3, "messages"), (4, 4, "")],
+                vec![],
+            ),
+            (
+                vec![(1, 1, ""), (3, 3, "messages sockets")],
+                vec![(two, Renewal::EndSession), (three, Renewal::Replace)],
+            ),
+            (
+                vec![(1, 1, ""), (2, 2, "sockets"), (3, 3, "sockets")],
+                vec![(two, Renewal::EndSession), (three, Renewal::EndSession)],
+            ),
+            (
+                vec![(1, 1, ""), (2, 2, ""), (2, 5, ""), (3, 6, "messages")],
+                vec![(two, Renewal::Replace), (three, Renewal::Revoke)],
+            ),
+        ] {
+            keys.set_of_node(&node_key(1).into(), public(&lines))
+                .unwrap();
+            assert_eq!(changes.take(NOW), expected);
+            keys.set_of_node(&node_key(1).into(), before.clone())
+                .unwrap();
+            changes.take(NOW);
+        }
+        let both = public(&[(1, 1, ""), (1, 9, ""), (2, 2, ""), (3, 3, "messages")]);
+        let two_keys = Keyring::of_two(node_key(9), node_key(1));
+        keys.set_of_node(&two_keys, before).unwrap();
+        assert_eq!(changes.take(NOW), [], "nobody could know the new key");
+        keys.set_of_node(&two_keys, both.clone()).unwrap();
+        let own = Some(NodeId(1));
+        assert_eq!(
+            changes.take(NOW),
+            [(own, Renewal::Replace), (None, Renewal::Replace)]
+        );
+        keys.set_of_node(&node_key(9).into(), both).unwrap();
+        assert_eq!(changes.take(NOW), [(None, Renewal::Revoke)]);
+        let other = keys.set_of_node(&node_key(8).into(), public(&[(1, 1, "")]));
+        let said = other.unwrap_err().to_string();
+        assert!(
+            said.contains(&format!("1 {}", node_key(8).public())),
+            "{said}"
+        );
     }
 }

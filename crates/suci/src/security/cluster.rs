@@ -1,21 +1,16 @@
 //! Handshakes under the keys of a cluster (PROTOCOL.md, section 18).
 
+use super::handshake::{self, MESSAGE};
 use super::key::{ClusterKey, Keyring};
-use super::noise::{
-    Ephemeral, Initiated, LENGTH, NoiseError, OVERHEAD, Responding, Secret, Start, sha256,
-};
-use super::packet::{Cipher, Opener, Sealer};
+use super::noise::Start;
+use super::packet::Cipher;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
-use suci_proto::security::{ConnectionKeys, HandshakeError, Handshakes, Initiator, Responder};
+use suci_proto::security::{HandshakeError, Handshakes, Initiator, Responder};
+use suci_proto::types::NodeId;
 
 /// Tells this protocol from all others that may use the same key.
 const PROLOGUE: &[u8] = b"suci 1 cluster key";
-
-/// Bytes of a payload: the sender's cipher, and the hash of the context.
-const PAYLOAD: usize = 1 + LENGTH;
-
-type Payload = [u8; PAYLOAD];
 
 /// Makes the handshakes of a node under the keys of its keyring, which may change at any time.
 pub(crate) struct ClusterHandshakes {
@@ -53,34 +48,18 @@ impl fmt::Debug for ClusterHandshakes {
 }
 
 fn starts(keys: &Keyring) -> Vec<Arc<Start>> {
-    let start = |key: &ClusterKey| Arc::new(Start::new(PROLOGUE, key.secret()));
+    let start = |key: &ClusterKey| Arc::new(Start::anonymous(PROLOGUE, key.secret()));
     keys.iter().map(start).collect()
-}
-
-fn payload(cipher: Cipher, context: &[u8]) -> Payload {
-    let mut payload = [0; PAYLOAD];
-    let [first, rest @ ..] = &mut payload;
-    *first = cipher.to_wire();
-    *rest = sha256(&[context]);
-    payload
-}
-
-/// Returns the other side's cipher, if its message belongs to this context.
-fn check(payload: &Payload, context: &[u8]) -> Result<Cipher, HandshakeError> {
-    let [cipher, hash @ ..] = payload;
-    if *hash != sha256(&[context]) {
-        return Err(HandshakeError::WrongKey);
-    }
-    Cipher::from_wire(*cipher).ok_or(HandshakeError::WrongKey)
 }
 
 impl Handshakes for ClusterHandshakes {
     fn message_len(&self) -> usize {
-        PAYLOAD + OVERHEAD
+        MESSAGE
     }
 
     fn initiate(
         &self,
+        _peer: NodeId,
         turn: u32,
         context: &[u8],
         message: &mut [u8],
@@ -90,92 +69,31 @@ impl Handshakes for ClusterHandshakes {
         let start = at
             .and_then(|at| keys.get(at))
             .ok_or(HandshakeError::Unavailable)?;
-        let payload = payload(self.cipher, context);
-        let initiated = Ephemeral::generate()
-            .and_then(|ephemeral| start.initiate(ephemeral, &payload, message));
-        Ok(Box::new(ClusterInitiator {
-            cipher: self.cipher,
-            initiated: initiated.map_err(|NoiseError| HandshakeError::Unavailable)?,
-        }))
+        handshake::initiate(start, self.cipher, context, message)
     }
 
     fn respond(
         &self,
+        _peer: NodeId,
         context: &[u8],
         message: &[u8],
     ) -> Result<Box<dyn Responder>, HandshakeError> {
-        let mut payload: Payload = [0; PAYLOAD];
-        let read = |start: Arc<Start>| start.respond(message, &mut payload).ok();
-        let responding = self.keys().into_iter().find_map(read);
-        let responding = responding.ok_or(HandshakeError::WrongKey)?;
-        Ok(Box::new(ClusterResponder {
-            cipher: self.cipher,
-            theirs: check(&payload, context)?,
-            responding,
-        }))
+        handshake::respond(self.keys(), self.cipher, context, message)
     }
 }
-
-struct ClusterInitiator {
-    cipher: Cipher,
-    initiated: Initiated,
-}
-
-impl Initiator for ClusterInitiator {
-    fn finish(&mut self, context: &[u8], message: &[u8]) -> Result<ConnectionKeys, HandshakeError> {
-        let mut payload: Payload = [0; PAYLOAD];
-        let finished = self.initiated.finish(message, &mut payload);
-        let [ours, theirs] = finished.map_err(|NoiseError| HandshakeError::WrongKey)?;
-        let cipher = check(&payload, context)?;
-        Ok(keys((self.cipher, ours), (cipher, theirs)))
-    }
-}
-
-struct ClusterResponder {
-    cipher: Cipher,
-    /// The cipher of the initiator.
-    theirs: Cipher,
-    responding: Responding,
-}
-
-impl Responder for ClusterResponder {
-    fn answer(
-        self: Box<Self>,
-        context: &[u8],
-        message: &mut [u8],
-    ) -> Result<ConnectionKeys, HandshakeError> {
-        let Self {
-            cipher,
-            theirs,
-            responding,
-        } = *self;
-        let payload = payload(cipher, context);
-        let answered = Ephemeral::generate()
-            .and_then(|ephemeral| responding.answer(&ephemeral, &payload, message));
-        let [opens, seals] = answered.map_err(|NoiseError| HandshakeError::Unavailable)?;
-        Ok(keys((cipher, seals), (theirs, opens)))
-    }
-}
-
-fn keys(ours: (Cipher, Secret), theirs: (Cipher, Secret)) -> ConnectionKeys {
-    ConnectionKeys {
-        seal: Box::new(Sealer::new(ours.0, ours.1)),
-        open: Box::new(Opener::new(theirs.0, theirs.1)),
-    }
-}
-
-/// PROTOCOL.md.
-#[cfg(test)]
-#[path = "../../../suci-proto/tests/it/page.rs"]
-mod page;
 
 #[cfg(test)]
 mod tests {
-    use super::page::{Vector, hex, page, vectors};
     use super::*;
-    use crate::security::noise::hmac;
+    use crate::security::handshake::{check, payload};
+    use crate::security::noise::{KeyPair, LENGTH, OVERHEAD, hmac};
+    use crate::security::packet::Sealer;
+    use crate::security::page::{Vector, hex, page, vectors};
     use suci_proto::security::{AEAD_TAG, Seal};
     use suci_proto::wire::HEADER;
+
+    const PAYLOAD: usize = MESSAGE - OVERHEAD;
+    const PEER: NodeId = NodeId(1);
 
     fn key(byte: u8) -> ClusterKey {
         ClusterKey::from_bytes([byte; LENGTH])
@@ -200,9 +118,9 @@ mod tests {
         add("private ephemeral key of the responder", &rising(0x40));
         add("context of message 1", init);
         add("context of message 2", accept);
-        let start = Start::new(PROLOGUE, &rising(0));
+        let start = Start::anonymous(PROLOGUE, &rising(0));
         let (mut first, mut second) = ([0; PAYLOAD + OVERHEAD], [0; PAYLOAD + OVERHEAD]);
-        let ephemeral = |first| Ephemeral::fixed(&rising(first));
+        let ephemeral = |first| KeyPair::from_private(&rising(first)).unwrap();
         let sent = payload(Cipher::Aes128Gcm, init);
         let initiated = start.initiate(ephemeral(0x20), &sent, &mut first);
         add("message 1, which names AES-128-GCM", &first);
@@ -273,8 +191,8 @@ mod tests {
             for theirs in Cipher::ALL {
                 let (a, b) = (makes(key(1), ours), makes(key(1), theirs));
                 let (mut first, mut second) = (vec![0; a.message_len()], vec![0; a.message_len()]);
-                let mut initiator = a.initiate(0, b"init", &mut first).unwrap();
-                let responder = b.respond(b"init", &first).unwrap();
+                let mut initiator = a.initiate(PEER, 0, b"init", &mut first).unwrap();
+                let responder = b.respond(PEER, b"init", &first).unwrap();
                 let mut b = responder.answer(b"accept", &mut second).unwrap();
                 assert!(initiator.finish(b"other", &second).is_err());
                 let mut a = initiator.finish(b"accept", &second).unwrap();
@@ -295,19 +213,19 @@ mod tests {
         let both = makes(Keyring::of_two(key(2), key(1)), cipher);
         let mut message = vec![0; both.message_len()];
         for (turn, takes) in [(0, 2), (1, 1), (2, 2), (u32::MAX, 1)] {
-            both.initiate(turn, b"init", &mut message).unwrap();
+            both.initiate(PEER, turn, b"init", &mut message).unwrap();
             for byte in [1, 2] {
-                let taken = makes(key(byte), cipher).respond(b"init", &message);
+                let taken = makes(key(byte), cipher).respond(PEER, b"init", &message);
                 assert_eq!(taken.is_ok(), byte == takes, "turn {turn}, key {byte}");
             }
-            assert!(both.respond(b"init", &message).is_ok());
-            assert!(both.respond(b"INIT", &message).is_err());
+            assert!(both.respond(PEER, b"init", &message).is_ok());
+            assert!(both.respond(PEER, b"INIT", &message).is_err());
         }
         both.set_keys(&key(3).into());
-        assert!(both.respond(b"init", &message).is_err());
+        assert!(both.respond(PEER, b"init", &message).is_err());
         let short = message.get(..80).unwrap();
         assert!(matches!(
-            both.respond(b"init", short),
+            both.respond(PEER, b"init", short),
             Err(HandshakeError::WrongKey)
         ));
     }
@@ -316,11 +234,11 @@ mod tests {
     fn handshakes_never_repeat_an_ephemeral() {
         let makes = makes(key(1), Cipher::Aes128Gcm);
         let (mut one, mut two) = (vec![0; 81], vec![0; 81]);
-        makes.initiate(0, b"init", &mut one).unwrap();
-        makes.initiate(0, b"init", &mut two).unwrap();
+        makes.initiate(PEER, 0, b"init", &mut one).unwrap();
+        makes.initiate(PEER, 0, b"init", &mut two).unwrap();
         assert_ne!(one[..32], two[..32]);
         let answer = |message: &mut [u8]| {
-            let responder = makes.respond(b"init", &one).unwrap();
+            let responder = makes.respond(PEER, b"init", &one).unwrap();
             responder.answer(b"accept", message).unwrap();
         };
         let (mut three, mut four) = (vec![0; 81], vec![0; 81]);

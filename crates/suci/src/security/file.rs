@@ -1,24 +1,29 @@
 //! Files of keys: reading, making, and changing them.
 
-use super::key::{ClusterKey, KeyTextError, Keyring, holds_key};
+use super::key::{ClusterKey, KeyTextError, Keyring, SecretKey, holds_key};
+use super::node_key::{NodeKey, PublicKeys};
 use std::fmt;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
+use std::marker::PhantomData;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
-/// Bytes of a file at most: two keys, and room for comments.
-const LONGEST: u64 = 65_536;
+/// A bound of a file's length in bytes, and the complaint about a longer one.
+type Longest = (u64, &'static str);
 
-/// The comment at the head of a new file.
-const HEADING: &str =
-    "# Keys of a Suci cluster. Whoever reads this file can join the cluster and read its messages.
-# Nodes use the first key, and accept the second one, too, if there is one (suci key --help).
-";
+/// Bytes of a file at most: two keys, and room for comments.
+const LONGEST: Longest = (65_536, "longer than 64 KiB");
 
 /// Permission bits of everybody but the file's owner.
 const OTHERS: u32 = 0o077;
+
+/// Permission bits with which others may write.
+const OTHERS_WRITE: u32 = 0o022;
+
+/// Bytes of a file of public keys at most: 30,000 nodes, and more.
+const LONGEST_PUBLIC: Longest = (4 << 20, "longer than 4 MiB");
 
 /// Why a file of keys cannot be used. No text shows a key.
 #[derive(thiserror::Error)]
@@ -51,6 +56,37 @@ pub enum KeyError {
         /// Its permission bits.
         mode: u32,
     },
+    /// Users other than the owner may write the file of public keys.
+    #[error(
+        "file of public keys {0} can be written by other users (mode {mode:04o}), who could let anybody in: run \
+         `chmod go-w {0}`", .path.display()
+    )]
+    WritableByOthers {
+        /// The file.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// The public keys have no line with this node's key.
+    #[error(
+        "the file of public keys has no line with this node's key: enter the line `{line}` there, at every node"
+    )]
+    NotListed {
+        /// The line, which is no secret.
+        line: String,
+    },
+    /// Only one of the two files that a node with a key of its own needs is named.
+    #[error(
+        "a node with a key of its own needs two files: its key (SUCI_NODE_KEY_FILE) and the public keys of \
+         all nodes (SUCI_PUBLIC_KEYS_FILE); name both"
+    )]
+    OneFile,
+    /// Both a cluster key and a key of the node are named.
+    #[error(
+        "a cluster key and a key of the node are named, and a node has one of both: drop SUCI_KEY_FILE, or \
+         SUCI_NODE_KEY_FILE and SUCI_PUBLIC_KEYS_FILE"
+    )]
+    BothKinds,
     /// It is no regular file, or too long for one that holds keys.
     #[error("key file {}: it is {is}; name a file that suci keygen made", .path.display())]
     NotAFile {
@@ -114,9 +150,13 @@ impl fmt::Display for AtLine {
 /// # Ok(())
 /// # }
 /// ```
+///
+/// `K` is the kind of its keys. [`KeyFile::new`] names a file of a cluster's keys,
+/// [`KeyFile::of_node`] one of a node's own keys.
 #[derive(Clone, Debug)]
-pub struct KeyFile {
+pub struct KeyFile<K = ClusterKey> {
     path: PathBuf,
+    kind: PhantomData<fn() -> K>,
 }
 
 /// The properties of a file that differ once it was changed or replaced.
@@ -130,6 +170,12 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
+    /// The state of the file with this path; nothing if there is no such file now.
+    pub(super) fn at(path: &Path) -> Option<Self> {
+        let info = std::fs::metadata(path).ok()?;
+        Some(Self::of(&info))
+    }
+
     fn of(info: &Metadata) -> Self {
         Self {
             device: info.dev(),
@@ -142,10 +188,25 @@ impl Stamp {
 }
 
 impl KeyFile {
-    /// Names a file, which need not exist.
+    /// Names a file of a cluster's keys, which need not exist.
     #[must_use]
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into() }
+        Self::named(path.into())
+    }
+}
+
+impl KeyFile<NodeKey> {
+    /// Names a file of a node's own keys, which need not exist.
+    #[must_use]
+    pub fn of_node(path: impl Into<PathBuf>) -> Self {
+        Self::named(path.into())
+    }
+}
+
+impl<K: SecretKey> KeyFile<K> {
+    fn named(path: PathBuf) -> Self {
+        let kind = PhantomData;
+        Self { path, kind }
     }
 
     /// Its name.
@@ -158,30 +219,29 @@ impl KeyFile {
     ///
     /// # Errors
     /// The file cannot be read, others could read it, or it does not hold one or two keys.
-    pub fn read(&self) -> Result<Keyring, KeyError> {
+    pub fn read(&self) -> Result<Keyring<K>, KeyError> {
         self.read_stamped().map(|(keys, _)| keys)
     }
 
     /// Reads the keys, and the state of the file.
-    pub(crate) fn read_stamped(&self) -> Result<(Keyring, Stamp), KeyError> {
+    pub(crate) fn read_stamped(&self) -> Result<(Keyring<K>, Stamp), KeyError> {
         let (text, stamp) = self.text()?;
         Ok((self.parse(&text)?, stamp))
     }
 
     /// The state of the file; nothing if there is no such file now.
     pub(crate) fn stamp(&self) -> Option<Stamp> {
-        let info = std::fs::metadata(&self.path).ok()?;
-        Some(Stamp::of(&info))
+        Stamp::at(&self.path)
     }
 
     /// Makes the file with a new key, for its owner alone (mode 0600). Blocks for the file system.
     ///
     /// # Errors
     /// The file exists, or cannot be made.
-    pub fn create(&self) -> Result<Keyring, KeyError> {
-        let key = ClusterKey::generate().map_err(KeyError::Random)?;
-        let mut text = Zeroizing::new(String::with_capacity(HEADING.len() + 256));
-        text.push_str(HEADING);
+    pub fn create(&self) -> Result<Keyring<K>, KeyError> {
+        let key = K::generate().map_err(KeyError::Random)?;
+        let mut text = Zeroizing::new(String::with_capacity(K::HEADING.len() + 256));
+        text.push_str(K::HEADING);
         text.push_str(&key.to_secret_text());
         text.push('\n');
         let file = create_new(&self.path);
@@ -203,7 +263,7 @@ impl KeyFile {
     ///
     /// # Errors
     /// As [`KeyFile::read`]; the file holds two keys already; or it cannot be replaced.
-    pub fn rotate(&self) -> Result<Keyring, KeyError> {
+    pub fn rotate(&self) -> Result<Keyring<K>, KeyError> {
         let (text, _) = self.text()?;
         let keys = self.parse(&text)?;
         if keys.second().is_some() {
@@ -214,7 +274,7 @@ impl KeyFile {
                 remedy,
             });
         }
-        let new = ClusterKey::generate().map_err(KeyError::Random)?;
+        let new = K::generate().map_err(KeyError::Random)?;
         let mut changed = Zeroizing::new(String::with_capacity(text.len() + 256));
         let mut put = false;
         for line in text.lines() {
@@ -235,7 +295,7 @@ impl KeyFile {
     ///
     /// # Errors
     /// As [`KeyFile::read`]; the file holds only one key; or it cannot be replaced.
-    pub fn retire(&self) -> Result<Keyring, KeyError> {
+    pub fn retire(&self) -> Result<Keyring<K>, KeyError> {
         let (text, _) = self.text()?;
         let keys = self.parse(&text)?;
         if keys.second().is_none() {
@@ -261,37 +321,15 @@ impl KeyFile {
 
     /// Returns the file's text, if it is for its owner alone.
     fn text(&self) -> Result<(Zeroizing<String>, Stamp), KeyError> {
-        let unreadable = |source| KeyError::Unreadable {
-            path: self.path.clone(),
-            source,
-        };
-        // Does not wait for the other end of a pipe.
-        let mut options = OpenOptions::new();
-        options.read(true).custom_flags(libc::O_NONBLOCK);
-        let file = options.open(&self.path).map_err(unreadable)?;
-        let info = file.metadata().map_err(unreadable)?;
-        if !info.is_file() {
-            return Err(self.not_a_file("no regular file"));
+        let (text, stamp, mode) = read_text(&self.path, LONGEST)?;
+        if mode & OTHERS != 0 {
+            let path = self.path.clone();
+            return Err(KeyError::OpenToOthers { path, mode });
         }
-        if info.mode() & OTHERS != 0 {
-            return Err(KeyError::OpenToOthers {
-                path: self.path.clone(),
-                mode: info.mode() & 0o7777,
-            });
-        }
-        // Room for all from the start: memory that a growing buffer leaves is not cleared.
-        let room = usize::try_from(LONGEST).unwrap_or(usize::MAX);
-        let mut bytes = Zeroizing::new(Vec::with_capacity(room + 1));
-        let read = file.take(LONGEST + 1).read_to_end(&mut bytes);
-        if read.map_err(unreadable)? > room {
-            return Err(self.not_a_file("longer than 64 KiB"));
-        }
-        let text = std::str::from_utf8(&bytes);
-        let text = text.map_err(|_| self.not_a_file("not text"))?;
-        Ok((Zeroizing::new(text.to_owned()), Stamp::of(&info)))
+        Ok((text, stamp))
     }
 
-    fn parse(&self, text: &str) -> Result<Keyring, KeyError> {
+    fn parse(&self, text: &str) -> Result<Keyring<K>, KeyError> {
         Keyring::parse(text).map_err(|(line, problem)| KeyError::Text {
             path: self.path.clone(),
             line,
@@ -320,7 +358,7 @@ impl KeyFile {
         let unwritable = |source| self.unwritable(source);
         // A link stays: what it leads to is replaced.
         let real = std::fs::canonicalize(&self.path).map_err(unwritable)?;
-        let real = Self::new(real);
+        let real = Self::named(real);
         let owner = std::fs::metadata(&real.path).map_err(unwritable)?;
         let written = real.write_beside(text)?;
         let own = File::open(&written.path).and_then(|file| file.metadata());
@@ -338,13 +376,89 @@ impl KeyFile {
             source,
         }
     }
+}
 
-    fn not_a_file(&self, is: &'static str) -> KeyError {
-        KeyError::NotAFile {
-            path: self.path.clone(),
-            is,
-        }
+/// The file of the public keys of all nodes ([`PublicKeys`]). Everybody may read it, but nobody
+/// except its owner may be able to write it.
+#[derive(Clone, Debug)]
+pub struct PublicKeysFile {
+    path: PathBuf,
+}
+
+impl PublicKeysFile {
+    /// Names a file, which need not exist.
+    #[must_use]
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
     }
+
+    /// Its name.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads the keys. Blocks for the file system.
+    ///
+    /// # Errors
+    /// The file cannot be read, others could write it, or a line is wrong.
+    pub fn read(&self) -> Result<PublicKeys, KeyError> {
+        self.read_stamped().map(|(keys, _)| keys)
+    }
+
+    /// Reads the keys, and the state of the file.
+    pub(crate) fn read_stamped(&self) -> Result<(PublicKeys, Stamp), KeyError> {
+        let path = || self.path.clone();
+        let (text, stamp, mode) = read_text(&self.path, LONGEST_PUBLIC)?;
+        if mode & OTHERS_WRITE != 0 {
+            return Err(KeyError::WritableByOthers { path: path(), mode });
+        }
+        let keys = PublicKeys::parse(&text).map_err(|(line, problem)| KeyError::Text {
+            path: path(),
+            line: Some(line),
+            problem,
+        });
+        Ok((keys?, stamp))
+    }
+
+    /// The state of the file; nothing if there is no such file now.
+    pub(crate) fn stamp(&self) -> Option<Stamp> {
+        Stamp::at(&self.path)
+    }
+}
+
+/// Returns the text of a file, its state, and its permission bits.
+fn read_text(
+    path: &Path,
+    (most, too_long): Longest,
+) -> Result<(Zeroizing<String>, Stamp, u32), KeyError> {
+    let unreadable = |source| KeyError::Unreadable {
+        path: path.to_owned(),
+        source,
+    };
+    let not_a_file = |is| KeyError::NotAFile {
+        path: path.to_owned(),
+        is,
+    };
+    // Does not wait for the other end of a pipe.
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(libc::O_NONBLOCK);
+    let file = options.open(path).map_err(unreadable)?;
+    let info = file.metadata().map_err(unreadable)?;
+    if !info.is_file() {
+        return Err(not_a_file("no regular file"));
+    }
+    if info.size() > most {
+        return Err(not_a_file(too_long));
+    }
+    // Room for all from the start: memory that a growing buffer leaves is not cleared.
+    let room = usize::try_from(info.size()).unwrap_or(0);
+    let mut bytes = Zeroizing::new(Vec::with_capacity(room + 1));
+    let read = file.take(info.size()).read_to_end(&mut bytes);
+    read.map_err(unreadable)?;
+    let text = std::str::from_utf8(&bytes).map_err(|_| not_a_file("not text"))?;
+    let (stamp, mode) = (Stamp::of(&info), info.mode() & 0o7777);
+    Ok((Zeroizing::new(text.to_owned()), stamp, mode))
 }
 
 /// A file under a name for the time being, which goes away with this unless it was renamed.

@@ -1,18 +1,15 @@
 //! A cluster's key, its ID, and the keyring of a node.
 
 use super::cluster::ClusterHandshakes;
+use super::noise::{LENGTH, sha256};
 use super::packet::Cipher;
 use crate::sys;
-use aws_lc_rs::digest::{self, SHA256};
 use std::fmt;
 use std::io;
 use std::str::FromStr;
 use std::sync::Arc;
 use suci_proto::security::Security;
 use zeroize::{Zeroize, Zeroizing};
-
-/// Bytes of a key.
-const LENGTH: usize = 32;
 
 /// How the text of a key begins; its number is the version of the format.
 const PREFIX: &str = "suci-key-1";
@@ -39,9 +36,12 @@ pub struct KeyId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyTextError {
-    /// It does not begin as keys do.
-    #[error("this is no key: a key is a line \"{PREFIX} DIGITS ID\", as suci keygen writes it")]
-    Prefix,
+    /// It does not begin as keys of this kind do: with this word.
+    #[error(
+        "this is no such key: it is a line \"{0} DIGITS ID\", as suci keygen (with --node: for a node) or suci key \
+         public writes it"
+    )]
+    Prefix(&'static str),
     /// The key has not as many digits as it should, or other characters.
     #[error("the key is not 64 hexadecimal digits: copy the whole line anew")]
     Digits,
@@ -62,6 +62,28 @@ pub enum KeyTextError {
     /// A third key.
     #[error("this is a third key: a node accepts two at most; remove the lines of older keys")]
     TooMany,
+    /// The cryptographic library cannot use the key.
+    #[error("the cryptographic library cannot use this key: make another one")]
+    Unusable,
+    /// A line of a file of public keys does not begin with the ID of a node.
+    #[error(
+        "the line does not begin with the ID of a node: it is \"NODE suci-public-1 DIGITS ID\""
+    )]
+    Node,
+    /// A word behind a public key is no layer.
+    #[error(
+        "a word behind the key is no layer: name those that the node may use, of messages, groups, active, one-sided, \
+         membership, sockets and routes; or \"nothing\"; without a word it may use all"
+    )]
+    Layer,
+    /// Two lines of a node name different layers.
+    #[error("the lines of this node name different layers: name the same in both")]
+    OtherLayers,
+    /// The key is that of another node.
+    #[error(
+        "this is the key of another node, too, which could pose as this one: make a key for each"
+    )]
+    Shared,
     /// The same key again.
     #[error("this is the same key again: remove the line")]
     Twice,
@@ -89,12 +111,7 @@ impl ClusterKey {
     /// The key's name.
     #[must_use]
     pub fn id(&self) -> KeyId {
-        let mut hash = digest::Context::new(&SHA256);
-        hash.update(ID_LABEL);
-        hash.update(&self.bytes);
-        let hash = hash.finish();
-        let first = hash.as_ref().first_chunk::<4>();
-        KeyId(first.map_or(0, |bytes| u32::from_be_bytes(*bytes)))
+        key_id(ID_LABEL, &self.bytes)
     }
 
     /// The secret itself, for handshakes.
@@ -106,20 +123,111 @@ impl ClusterKey {
     /// only where nobody else can read. Its memory is cleared when it is dropped.
     #[must_use]
     pub fn to_secret_text(&self) -> Zeroizing<String> {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        // Long enough from the start: memory that a longer one leaves behind is not cleared.
-        let mut text = Zeroizing::new(String::with_capacity(PREFIX.len() + 2 * LENGTH + 10));
-        text.push_str(PREFIX);
-        text.push(' ');
-        for byte in self.bytes {
-            for digit in [byte >> 4, byte & 15] {
-                text.push(char::from(DIGITS[usize::from(digit)]));
-            }
+        write_line(PREFIX, &self.bytes, self.id())
+    }
+}
+
+/// A secret key that a [`KeyFile`](super::KeyFile) can hold: a [`ClusterKey`] or a
+/// [`NodeKey`](super::NodeKey).
+pub trait SecretKey: FromStr<Err = KeyTextError> + Clone + PartialEq {
+    /// The comment at the head of a new file.
+    #[doc(hidden)]
+    const HEADING: &'static str;
+
+    /// Makes a key from random bytes of the system.
+    ///
+    /// # Errors
+    /// The system gives no random bytes.
+    fn generate() -> io::Result<Self>;
+
+    /// The key's name.
+    fn id(&self) -> KeyId;
+
+    /// The line of a file that holds the key. It is the secret.
+    fn to_secret_text(&self) -> Zeroizing<String>;
+}
+
+impl SecretKey for ClusterKey {
+    const HEADING: &'static str =
+        "# Keys of a Suci cluster. Whoever reads this file can join the cluster and read its messages.
+# Nodes use the first key, and accept the second one, too, if there is one (suci key --help).
+";
+
+    fn generate() -> io::Result<Self> {
+        Self::generate()
+    }
+
+    fn id(&self) -> KeyId {
+        self.id()
+    }
+
+    fn to_secret_text(&self) -> Zeroizing<String> {
+        self.to_secret_text()
+    }
+}
+
+/// Returns the name of a key: the first 32 bits of a hash.
+pub(super) fn key_id(label: &[u8], bytes: &[u8; LENGTH]) -> KeyId {
+    let hash = sha256(&[label, bytes]);
+    KeyId(
+        hash.first_chunk()
+            .map_or(0, |first| u32::from_be_bytes(*first)),
+    )
+}
+
+/// Returns a line with `prefix`, the bytes of a key in digits, and its ID.
+pub(super) fn write_line(prefix: &str, bytes: &[u8; LENGTH], id: KeyId) -> Zeroizing<String> {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    // Long enough from the start: memory that a longer one leaves behind is not cleared.
+    let mut text = Zeroizing::new(String::with_capacity(prefix.len() + 2 * LENGTH + 10));
+    text.push_str(prefix);
+    text.push(' ');
+    for byte in bytes {
+        for digit in [byte >> 4, byte & 15] {
+            text.push(char::from(DIGITS[usize::from(digit)]));
         }
-        text.push(' ');
-        let id = self.id().to_string();
-        text.push_str(&id);
-        text
+    }
+    text.push(' ');
+    text.push_str(&id.to_string());
+    text
+}
+
+/// Reads what [`write_line`] wrote, and leaves the words behind the ID in `words`.
+pub(super) fn read_words<'a>(
+    prefix: &'static str,
+    words: &mut impl Iterator<Item = &'a str>,
+) -> Result<(Zeroizing<[u8; LENGTH]>, KeyId), KeyTextError> {
+    if words.next() != Some(prefix) {
+        return Err(KeyTextError::Prefix(prefix));
+    }
+    let digits = words.next().ok_or(KeyTextError::Digits)?;
+    let mut bytes = Zeroizing::new([0; LENGTH]);
+    if digits.len() != 2 * LENGTH {
+        return Err(KeyTextError::Digits);
+    }
+    for (byte, pair) in bytes.iter_mut().zip(digits.as_bytes().chunks_exact(2)) {
+        let value = |digit: &u8| char::from(*digit).to_digit(16);
+        let pair = pair
+            .first()
+            .and_then(value)
+            .zip(pair.get(1).and_then(value));
+        let (high, low) = pair.ok_or(KeyTextError::Digits)?;
+        *byte = u8::try_from(high << 4 | low).map_err(|_| KeyTextError::Digits)?;
+    }
+    let id = words.next().ok_or(KeyTextError::Id)?.parse()?;
+    Ok((bytes, id))
+}
+
+/// Reads a line that holds a key and nothing else. What follows a `#` behind the ID is a comment.
+pub(super) fn read_line(
+    prefix: &'static str,
+    line: &str,
+) -> Result<(Zeroizing<[u8; LENGTH]>, KeyId), KeyTextError> {
+    let mut words = line.split_ascii_whitespace();
+    let read = read_words(prefix, &mut words)?;
+    match words.next() {
+        Some(word) if !word.starts_with('#') => Err(KeyTextError::Trailing),
+        _ => Ok(read),
     }
 }
 
@@ -134,28 +242,8 @@ impl FromStr for ClusterKey {
 
     /// Reads one line. What follows a `#` behind the ID is a comment.
     fn from_str(line: &str) -> Result<Self, KeyTextError> {
-        let mut words = line.split_ascii_whitespace();
-        if words.next() != Some(PREFIX) {
-            return Err(KeyTextError::Prefix);
-        }
-        let digits = words.next().ok_or(KeyTextError::Digits)?;
-        let mut key = Self { bytes: [0; LENGTH] };
-        if digits.len() != 2 * LENGTH {
-            return Err(KeyTextError::Digits);
-        }
-        for (byte, pair) in key.bytes.iter_mut().zip(digits.as_bytes().chunks_exact(2)) {
-            let value = |digit: &u8| char::from(*digit).to_digit(16);
-            let pair = pair
-                .first()
-                .and_then(value)
-                .zip(pair.get(1).and_then(value));
-            let (high, low) = pair.ok_or(KeyTextError::Digits)?;
-            *byte = u8::try_from(high << 4 | low).map_err(|_| KeyTextError::Digits)?;
-        }
-        let id: KeyId = words.next().ok_or(KeyTextError::Id)?.parse()?;
-        if words.next().is_some_and(|word| !word.starts_with('#')) {
-            return Err(KeyTextError::Trailing);
-        }
+        let (bytes, id) = read_line(PREFIX, line)?;
+        let key = Self::from_bytes(*bytes);
         (key.id() == id)
             .then_some(key)
             .ok_or(KeyTextError::Mismatch)
@@ -196,57 +284,47 @@ impl FromStr for KeyId {
 /// The keys of a node: one that it uses, and while the cluster changes its key, a second one that
 /// it accepts as well.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Keyring {
-    first: ClusterKey,
-    second: Option<ClusterKey>,
+pub struct Keyring<K = ClusterKey> {
+    first: K,
+    second: Option<K>,
 }
 
-impl Keyring {
+impl<K: SecretKey> Keyring<K> {
     /// A keyring of two keys. The node begins connections with `first`, and with `second` where the
     /// peer does not know `first`; it accepts both.
     #[must_use]
-    pub fn of_two(first: ClusterKey, second: ClusterKey) -> Self {
+    pub fn of_two(first: K, second: K) -> Self {
         let second = Some(second).filter(|second| *second != first);
         Self { first, second }
     }
 
     /// The key that the node prefers.
     #[must_use]
-    pub fn first(&self) -> &ClusterKey {
+    pub fn first(&self) -> &K {
         &self.first
     }
 
     /// The other key that the node accepts, if it has two.
     #[must_use]
-    pub fn second(&self) -> Option<&ClusterKey> {
+    pub fn second(&self) -> Option<&K> {
         self.second.as_ref()
     }
 
-    /// The engine's setting for a node with these keys that seals with `cipher`: for tests that
-    /// drive an engine themselves.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn security(&self, cipher: Cipher) -> Security {
-        Security::Sealed(Arc::new(ClusterHandshakes::new(self, cipher)))
-    }
-
     /// The keys in order of preference: one or two.
-    pub fn iter(&self) -> impl Iterator<Item = &ClusterKey> {
+    pub fn iter(&self) -> impl Iterator<Item = &K> {
         std::iter::once(&self.first).chain(&self.second)
     }
-}
 
-impl Keyring {
     /// Reads a text of lines with a key each, as files have them: one or two keys, blank lines, and
     /// comments from a `#`.
     ///
     /// # Errors
     /// What is wrong, and in which line, counted from 1, if it is in one.
     pub fn parse(text: &str) -> Result<Self, (Option<usize>, KeyTextError)> {
-        let mut keys: Vec<ClusterKey> = Vec::with_capacity(2);
+        let mut keys: Vec<K> = Vec::with_capacity(2);
         for (at, line) in text.lines().enumerate().filter(|(_, line)| holds_key(line)) {
             let wrong = |problem| (Some(at + 1), problem);
-            let key: ClusterKey = line.parse().map_err(wrong)?;
+            let key: K = line.parse().map_err(wrong)?;
             if keys.contains(&key) {
                 return Err(wrong(KeyTextError::Twice));
             }
@@ -264,14 +342,24 @@ impl Keyring {
     }
 }
 
+impl Keyring {
+    /// The engine's setting for a node with these keys that seals with `cipher`: for tests that
+    /// drive an engine themselves.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn security(&self, cipher: Cipher) -> Security {
+        Security::Sealed(Arc::new(ClusterHandshakes::new(self, cipher)))
+    }
+}
+
 /// Whether a line of a file is neither blank nor a comment.
 pub(super) fn holds_key(line: &str) -> bool {
     let line = line.trim_start();
     !line.is_empty() && !line.starts_with('#')
 }
 
-impl From<ClusterKey> for Keyring {
-    fn from(first: ClusterKey) -> Self {
+impl<K: SecretKey> From<K> for Keyring<K> {
+    fn from(first: K) -> Self {
         Self {
             first,
             second: None,
@@ -320,8 +408,11 @@ mod tests {
         let digits = "a5".repeat(LENGTH);
         let id = key(0xa5).id();
         for (line, error) in [
-            (String::new(), KeyTextError::Prefix),
-            (format!("suci-key-2 {digits} {id}"), KeyTextError::Prefix),
+            (String::new(), KeyTextError::Prefix(PREFIX)),
+            (
+                format!("suci-key-2 {digits} {id}"),
+                KeyTextError::Prefix(PREFIX),
+            ),
             ("suci-key-1".into(), KeyTextError::Digits),
             (text.replacen("a5", "a", 1), KeyTextError::Digits),
             (text.replacen("a5", "g5", 1), KeyTextError::Digits),

@@ -1,4 +1,4 @@
-//! Keys of a cluster: their files, and who may join.
+//! Keys of a cluster and of its nodes: their files, and who may join.
 //!
 //! A node with a [`Keyring`] seals every packet, and talks only to nodes that share one of its
 //! [`ClusterKey`]s. It takes the keyring from [`NodeBuilder::cluster_key`], or from a file:
@@ -10,23 +10,42 @@
 //! does not have it yet, under the old one. Once all have the file, [`KeyFile::retire`] (`suci key
 //! retire`) takes the old key out. Sessions go on all the time, and no message is lost.
 //!
+//! **A key for each node.** Every member of a cluster with one key can pose as any other. Where that
+//! matters, give each node a [`NodeKey`] (`suci keygen --node`) and all of them a file of
+//! [`PublicKeys`] with a line for each node (`suci key public`): [`NodeBuilder::node_keys`],
+//! [`NodeBuilder::node_key_files`], or the variables `SUCI_NODE_KEY_FILE` and
+//! `SUCI_PUBLIC_KEYS_FILE`. A node is then who its key says, and a line names the layers that it may
+//! use, if not all: [`Layer`](crate::Layer). Running nodes notice changed files. A key that was taken
+//! out ends the session of its node, and so does a layer.
+//!
 //! Keys never appear in `Debug` output, errors, logs, statistics or traces; a [`KeyId`] stands for
 //! them there. The memory that held a key is cleared when the key is dropped.
 //!
 //! [`NodeBuilder::cluster_key`]: crate::NodeBuilder::cluster_key
 //! [`NodeBuilder::key_file`]: crate::NodeBuilder::key_file
+//! [`NodeBuilder::node_keys`]: crate::NodeBuilder::node_keys
+//! [`NodeBuilder::node_key_files`]: crate::NodeBuilder::node_key_files
 
 mod changes;
 mod cluster;
 mod file;
+mod handshake;
 mod key;
+mod node;
+mod node_key;
 mod noise;
 mod packet;
 
-pub(crate) use changes::{KeyChanges, SharedKeys};
-pub use file::{KeyError, KeyFile};
-pub use key::{ClusterKey, KeyId, KeyTextError, Keyring};
+pub(crate) use changes::{KeyChanges, KeySource, NodeFiles, SharedKeys};
+pub use file::{KeyError, KeyFile, PublicKeysFile};
+pub use key::{ClusterKey, KeyId, KeyTextError, Keyring, SecretKey};
+pub use node_key::{NodeKey, PublicKey, PublicKeys};
 pub use packet::Cipher;
+
+/// PROTOCOL.md.
+#[cfg(test)]
+#[path = "../../../suci-proto/tests/it/page.rs"]
+mod page;
 
 #[cfg(test)]
 mod tests {

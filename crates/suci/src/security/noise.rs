@@ -1,8 +1,14 @@
-//! `Noise_NNpsk0_25519_ChaChaPoly_SHA256`: the handshake pattern of a cluster key, after the Noise
-//! Protocol Framework, revision 34 (<https://noiseprotocol.org/noise.html>).
+//! The handshake patterns, after the Noise Protocol Framework, revision 34
+//! (<https://noiseprotocol.org/noise.html>): `Noise_NNpsk0_25519_ChaChaPoly_SHA256` for a cluster
+//! key, `Noise_KK1psk0_25519_ChaChaPoly_SHA256` for keys of nodes. Message 1 is the same in both;
+//! message 2 of the second one mixes in the static keys, which both sides know beforehand:
+//! ```text
+//! NNpsk0:  -> psk, e   <- e, ee
+//! KK1psk0: -> psk, e   <- e, ee, se, es
+//! ```
 //!
 //! The names of that text are `ck` for [`Transcript::chaining_key`], `h` for `hash`, `k` for `key`.
-//! In this pattern a new key is mixed before each encryption, so that its counter `n` is always 0.
+//! In these patterns a new key is mixed before each encryption, so that its counter `n` is always 0.
 //!
 //! All secrets are cleared when they are dropped, except for copies that calls of the cryptographic
 //! library leave on the stack.
@@ -12,6 +18,7 @@ use aws_lc_rs::agreement::{self, PrivateKey, UnparsedPublicKey, X25519};
 use aws_lc_rs::digest::{self, SHA256};
 use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::hmac;
+use std::sync::Arc;
 use zeroize::Zeroizing;
 
 /// Bytes of a hash, of a key, and of a public key alike.
@@ -23,7 +30,11 @@ const TAG: usize = 16;
 /// Bytes by which a message is longer than its payload.
 pub(super) const OVERHEAD: usize = LENGTH + TAG;
 
-const NAME: &[u8] = b"Noise_NNpsk0_25519_ChaChaPoly_SHA256";
+/// The name of the pattern of a cluster key.
+const ANONYMOUS: &[u8] = b"Noise_NNpsk0_25519_ChaChaPoly_SHA256";
+
+/// The name of the pattern of keys of nodes.
+const MUTUAL: &[u8] = b"Noise_KK1psk0_25519_ChaChaPoly_SHA256";
 
 pub(super) type Secret = Zeroizing<[u8; LENGTH]>;
 
@@ -81,14 +92,17 @@ struct Transcript {
 }
 
 impl Transcript {
-    fn new(prologue: &[u8], psk: &[u8; LENGTH]) -> Self {
-        let hash = sha256(&[NAME]);
+    /// The state before the first message. `known` are the public keys that both sides know:
+    /// the initiator's, then the responder's.
+    fn new(name: &[u8], prologue: &[u8], known: &[&[u8]], psk: &[u8; LENGTH]) -> Self {
+        let hash = sha256(&[name]);
         let mut transcript = Self {
             chaining_key: Zeroizing::new(hash),
             hash,
             key: Secret::default(),
         };
         transcript.mix_hash(prologue);
+        known.iter().for_each(|public| transcript.mix_hash(public));
         let [chaining_key, hash, key] = hkdf(transcript.chaining_key.as_slice(), psk);
         transcript.chaining_key = chaining_key;
         transcript.mix_hash(hash.as_slice());
@@ -158,23 +172,31 @@ impl Transcript {
     }
 }
 
-/// A key pair for one handshake.
-pub(super) struct Ephemeral {
+/// A public key.
+pub(super) type Public = [u8; LENGTH];
+
+/// A key pair: of one handshake, or of a node.
+pub(super) struct KeyPair {
     private: PrivateKey,
-    public: [u8; LENGTH],
+    public: Public,
 }
 
-impl Ephemeral {
+impl KeyPair {
     /// Makes a pair from the randomness of the library, which mixes in that of the system for each
     /// call and notices forks.
     pub(super) fn generate() -> Result<Self, NoiseError> {
         Self::of(PrivateKey::generate(&X25519)?)
     }
 
-    /// The pair of a private key that a test chose.
-    #[cfg(test)]
-    pub(super) fn fixed(private: &[u8]) -> Self {
-        Self::of(PrivateKey::from_private_key(&X25519, private).unwrap()).unwrap()
+    /// The pair of a private key.
+    pub(super) fn from_private(private: &[u8; LENGTH]) -> Result<Self, NoiseError> {
+        let private = PrivateKey::from_private_key(&X25519, private);
+        Self::of(private.map_err(|_| NoiseError)?)
+    }
+
+    /// The public key.
+    pub(super) fn public(&self) -> &Public {
+        &self.public
     }
 
     fn of(private: PrivateKey) -> Result<Self, NoiseError> {
@@ -184,9 +206,9 @@ impl Ephemeral {
     }
 
     /// Calls `with` with the shared secret. Fails for public keys of small order.
-    fn agree<T>(
+    pub(super) fn agree<T>(
         &self,
-        theirs: &[u8; LENGTH],
+        theirs: &Public,
         with: impl FnOnce(&[u8]) -> T,
     ) -> Result<T, NoiseError> {
         let theirs = UnparsedPublicKey::new(&X25519, theirs);
@@ -194,27 +216,61 @@ impl Ephemeral {
     }
 }
 
-/// A cluster key, ready for handshakes: everything that comes before the first message is mixed.
-pub(super) struct Start(Transcript);
+/// The static keys of one side.
+#[derive(Clone)]
+pub(super) struct Statics {
+    pub(super) ours: Arc<KeyPair>,
+    pub(super) theirs: Public,
+}
+
+/// Keys, ready for handshakes: everything that comes before the first message is mixed.
+pub(super) struct Start {
+    transcript: Transcript,
+    /// None for a cluster key.
+    statics: Option<Statics>,
+}
 
 impl Start {
-    pub(super) fn new(prologue: &[u8], psk: &[u8; LENGTH]) -> Self {
-        Self(Transcript::new(prologue, psk))
+    /// Begins with a cluster key, in either role.
+    pub(super) fn anonymous(prologue: &[u8], psk: &[u8; LENGTH]) -> Self {
+        Self {
+            transcript: Transcript::new(ANONYMOUS, prologue, &[], psk),
+            statics: None,
+        }
+    }
+
+    /// Begins with keys of nodes, as the initiator or as the responder.
+    pub(super) fn mutual(
+        prologue: &[u8],
+        psk: &[u8; LENGTH],
+        statics: Statics,
+        initiates: bool,
+    ) -> Self {
+        let (ours, theirs) = (&statics.ours.public[..], &statics.theirs[..]);
+        let known = match initiates {
+            true => [ours, theirs],
+            false => [theirs, ours],
+        };
+        Self {
+            transcript: Transcript::new(MUTUAL, prologue, &known, psk),
+            statics: Some(statics),
+        }
     }
 
     /// Writes message 1, which fills `message`.
     pub(super) fn initiate(
         &self,
-        ephemeral: Ephemeral,
+        ephemeral: KeyPair,
         payload: &[u8],
         message: &mut [u8],
     ) -> Result<Initiated, NoiseError> {
-        let mut transcript = self.0.clone();
+        let mut transcript = self.transcript.clone();
         transcript.mix_ephemeral(&ephemeral.public);
         transcript.write(&ephemeral.public, payload, message)?;
         Ok(Initiated {
             transcript,
             ephemeral,
+            statics: self.statics.clone(),
         })
     }
 
@@ -225,20 +281,28 @@ impl Start {
         payload: &mut [u8],
     ) -> Result<Responding, NoiseError> {
         let (theirs, sealed) = message.split_first_chunk().ok_or(NoiseError)?;
-        let mut transcript = self.0.clone();
+        let mut transcript = self.transcript.clone();
         transcript.mix_ephemeral(theirs);
         transcript.read(sealed, payload)?;
         Ok(Responding {
             transcript,
             theirs: *theirs,
+            statics: self.statics.clone(),
         })
+    }
+}
+
+impl AsRef<Self> for Start {
+    fn as_ref(&self) -> &Self {
+        self
     }
 }
 
 /// The initiator after message 1.
 pub(super) struct Initiated {
     transcript: Transcript,
-    ephemeral: Ephemeral,
+    ephemeral: KeyPair,
+    statics: Option<Statics>,
 }
 
 impl Initiated {
@@ -251,8 +315,13 @@ impl Initiated {
         let (theirs, sealed) = message.split_first_chunk().ok_or(NoiseError)?;
         let mut transcript = self.transcript.clone();
         transcript.mix_ephemeral(theirs);
-        self.ephemeral
-            .agree(theirs, |secret| transcript.mix_key(secret))?;
+        let mut mix =
+            |pair: &KeyPair, public| pair.agree(public, |secret| transcript.mix_key(secret));
+        mix(&self.ephemeral, theirs)?;
+        if let Some(statics) = &self.statics {
+            mix(&statics.ours, theirs)?;
+            mix(&self.ephemeral, &statics.theirs)?;
+        }
         transcript.read(sealed, payload)?;
         Ok(transcript.split())
     }
@@ -261,20 +330,27 @@ impl Initiated {
 /// The responder after message 1.
 pub(super) struct Responding {
     transcript: Transcript,
-    theirs: [u8; LENGTH],
+    theirs: Public,
+    statics: Option<Statics>,
 }
 
 impl Responding {
     /// Writes message 2, which fills `message`.
     pub(super) fn answer(
         mut self,
-        ephemeral: &Ephemeral,
+        ephemeral: &KeyPair,
         payload: &[u8],
         message: &mut [u8],
     ) -> Result<[Secret; 2], NoiseError> {
         self.transcript.mix_ephemeral(&ephemeral.public);
         let transcript = &mut self.transcript;
-        ephemeral.agree(&self.theirs, |secret| transcript.mix_key(secret))?;
+        let mut mix =
+            |pair: &KeyPair, public| pair.agree(public, |secret| transcript.mix_key(secret));
+        mix(ephemeral, &self.theirs)?;
+        if let Some(statics) = &self.statics {
+            mix(ephemeral, &statics.theirs)?;
+            mix(&statics.ours, &self.theirs)?;
+        }
         transcript.write(&ephemeral.public, payload, message)?;
         Ok(transcript.split())
     }
@@ -289,8 +365,8 @@ mod tests {
         (0..hex.len()).step_by(2).map(digit).collect()
     }
 
-    fn fixed(hex: &str) -> Ephemeral {
-        Ephemeral::fixed(&bytes(hex))
+    fn fixed(hex: &str) -> KeyPair {
+        KeyPair::from_private(bytes(hex).first_chunk().unwrap()).unwrap()
     }
 
     /// Encrypts as Noise does after the handshake, with its counter.
@@ -309,7 +385,7 @@ mod tests {
     #[test]
     fn the_published_vector() {
         let psk = *b"This is my Austrian perspective!";
-        let start = Start::new(b"John Galt", &psk);
+        let start = Start::anonymous(b"John Galt", &psk);
         let ours = fixed("893e28b9dc6ca8d611ab664754b8ceb7bac5117349a4439a6b0569da977c464a");
         let theirs = fixed("bbdb4cdbd309f1a1f2e1456967fe288cadd6f712d65dc7b7793d5e63da6b375b");
         let mut first = [0; 16 + OVERHEAD];
@@ -348,15 +424,15 @@ mod tests {
     #[test]
     fn snow_understands_us_and_we_snow() {
         let psk = [0x42; LENGTH];
-        let start = Start::new(b"prologue", &psk);
+        let start = Start::anonymous(b"prologue", &psk);
         let builder = || {
-            let name = std::str::from_utf8(NAME).unwrap();
+            let name = std::str::from_utf8(ANONYMOUS).unwrap();
             let builder = snow::Builder::new(name.parse().unwrap());
             builder.prologue(b"prologue").unwrap().psk(0, &psk).unwrap()
         };
         let (mut first, mut second, mut payload) = ([0; 5 + OVERHEAD], [0; 4 + OVERHEAD], [0; 64]);
 
-        let initiated = start.initiate(Ephemeral::generate().unwrap(), b"hello", &mut first);
+        let initiated = start.initiate(KeyPair::generate().unwrap(), b"hello", &mut first);
         let mut other = builder().build_responder().unwrap();
         assert_eq!(other.read_message(&first, &mut payload), Ok(5));
         other.write_message(b"back", &mut second).unwrap();
@@ -367,18 +443,59 @@ mod tests {
         let mut other = builder().build_initiator().unwrap();
         other.write_message(b"hello", &mut first).unwrap();
         let responding = start.respond(&first, &mut [0; 5]).unwrap();
-        let ephemeral = Ephemeral::generate().unwrap();
+        let ephemeral = KeyPair::generate().unwrap();
         let split = responding.answer(&ephemeral, b"back", &mut second).unwrap();
         assert_eq!(other.read_message(&second, &mut payload), Ok(4));
         let (one, two) = other.dangerously_get_raw_split();
         assert_eq!([*split[0], *split[1]], [one, two]);
     }
 
+    /// The same for keys of nodes.
+    #[test]
+    fn snow_understands_us_and_we_snow_with_static_keys() {
+        let psk = [0x42; LENGTH];
+        let (ours, theirs) = ([1; LENGTH], [2; LENGTH]);
+        let [own, other] = [ours, theirs].map(|key| Arc::new(KeyPair::from_private(&key).unwrap()));
+        let start = |initiates| {
+            let statics = Statics {
+                ours: Arc::clone(&own),
+                theirs: *other.public(),
+            };
+            Start::mutual(b"prologue", &psk, statics, initiates)
+        };
+        let builder = || {
+            let name = std::str::from_utf8(MUTUAL).unwrap();
+            let builder = snow::Builder::new(name.parse().unwrap());
+            let builder = builder.prologue(b"prologue").unwrap().psk(0, &psk).unwrap();
+            let builder = builder.local_private_key(&theirs).unwrap();
+            builder.remote_public_key(own.public()).unwrap()
+        };
+        let (mut first, mut second, mut payload) = ([0; 5 + OVERHEAD], [0; 4 + OVERHEAD], [0; 64]);
+
+        let ephemeral = KeyPair::generate().unwrap();
+        let initiated = start(true).initiate(ephemeral, b"hello", &mut first);
+        let mut snow = builder().build_responder().unwrap();
+        assert_eq!(snow.read_message(&first, &mut payload), Ok(5));
+        snow.write_message(b"back", &mut second).unwrap();
+        let split = initiated.unwrap().finish(&second, &mut [0; 4]).unwrap();
+        let (one, two) = snow.dangerously_get_raw_split();
+        assert_eq!([*split[0], *split[1]], [one, two]);
+
+        let mut snow = builder().build_initiator().unwrap();
+        snow.write_message(b"hello", &mut first).unwrap();
+        let responding = start(false).respond(&first, &mut [0; 5]).unwrap();
+        let ephemeral = KeyPair::generate().unwrap();
+        let split = responding.answer(&ephemeral, b"back", &mut second).unwrap();
+        assert_eq!(snow.read_message(&second, &mut payload), Ok(4));
+        let (one, two) = snow.dangerously_get_raw_split();
+        assert_eq!([*split[0], *split[1]], [one, two]);
+    }
+
     #[test]
     fn changed_messages_fail_and_a_later_genuine_one_succeeds() {
-        let start = Start::new(b"", &[1; LENGTH]);
+        let start = Start::anonymous(b"", &[1; LENGTH]);
         let mut first = [0; 3 + OVERHEAD];
-        let ephemeral = Ephemeral::generate().unwrap();
+        let ephemeral = KeyPair::generate().unwrap();
         let initiated = start.initiate(ephemeral, b"abc", &mut first).unwrap();
         for at in 0..first.len() {
             let mut changed = first;
@@ -387,18 +504,18 @@ mod tests {
             assert!(start.respond(&first[..at], &mut [0; 3]).is_err(), "{at}");
         }
         assert!(
-            Start::new(b"", &[2; LENGTH])
+            Start::anonymous(b"", &[2; LENGTH])
                 .respond(&first, &mut [0; 3])
                 .is_err()
         );
         assert!(
-            Start::new(b"x", &[1; LENGTH])
+            Start::anonymous(b"x", &[1; LENGTH])
                 .respond(&first, &mut [0; 3])
                 .is_err()
         );
         let responding = start.respond(&first, &mut [0; 3]).unwrap();
         let mut second = [0; OVERHEAD];
-        let ephemeral = Ephemeral::generate().unwrap();
+        let ephemeral = KeyPair::generate().unwrap();
         let answered = responding.answer(&ephemeral, b"", &mut second).unwrap();
         // The highest bit of the public key means nothing in X25519, but it is hashed.
         for at in 0..second.len() {

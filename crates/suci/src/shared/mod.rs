@@ -65,7 +65,7 @@ use crate::error::Error;
 use crate::message::{Message, OutgoingMessage};
 use crate::node::{Accepted, DROP_PATIENCE};
 use crate::reach::check_peer;
-use crate::security::Keyring;
+use crate::security::{Keyring, NodeKey, PublicKeys, SharedKeys};
 use bytes::Bytes;
 use shard::{Command, Shard, lock};
 use std::net::SocketAddr;
@@ -221,11 +221,31 @@ impl SharedNode {
     /// [`Error::NotSealed`], [`Error::Closed`].
     pub fn set_keys(&self, keys: impl Into<Keyring>) -> Result<(), Error> {
         let keys = keys.into();
+        self.change_keys(|shared| shared.set(keys))
+    }
+
+    /// Changes the keys of a node that has its own; see
+    /// [`Node::set_node_keys`](crate::Node::set_node_keys). Blocks for a cycle of each thread.
+    ///
+    /// # Errors
+    /// [`Error::NotSealed`], [`Error::Key`], [`Error::Closed`].
+    pub fn set_node_keys(
+        &self,
+        own: impl Into<Keyring<NodeKey>>,
+        public: PublicKeys,
+    ) -> Result<(), Error> {
+        let own = own.into();
+        self.change_keys(move |shared| shared.set_of_node(&own, public))
+    }
+
+    fn change_keys(
+        &self,
+        change: impl FnOnce(&SharedKeys) -> Result<(), Error> + Send + 'static,
+    ) -> Result<(), Error> {
         let first = self.inner.shards.first().ok_or(Error::Closed)?;
         self.ask_at(first, |worker| {
             let changes = worker.driver.keys.as_ref().ok_or(Error::NotSealed)?;
-            changes.keys().set(keys);
-            Ok::<(), Error>(())
+            change(changes.keys())
         })??;
         self.ask_all(|driver| driver.renew_keys()).map(drop)
     }

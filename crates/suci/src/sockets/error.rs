@@ -54,7 +54,7 @@ const fn text(failure: ConnectionFailure) -> &'static str {
         }
         ConnectionFailure::NoProcess => "refused: no process answers at the node's address",
         ConnectionFailure::NotAllowed => {
-            "the node does not take this node's packets: see its address book"
+            "the node does not take this node's packets: see its address book and its file of public keys"
         }
         ConnectionFailure::Unreachable => {
             "the node cannot be reached, or the address book lacks it"

@@ -17,6 +17,7 @@ mod life;
 mod log;
 mod membership;
 mod next;
+mod node_keys;
 mod remote;
 mod room;
 mod routes;

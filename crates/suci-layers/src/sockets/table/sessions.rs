@@ -106,6 +106,9 @@ const fn opening_failure(reason: EndReason) -> Option<ConnectionFailure> {
         EndReason::ClosedHere | EndReason::Reset => Some(ConnectionFailure::Reset),
         EndReason::Silent => Some(ConnectionFailure::TimedOut),
         EndReason::ProcessDied => Some(ConnectionFailure::NoProcess),
-        EndReason::Protocol(_) | EndReason::PeerProtocol(_) => Some(ConnectionFailure::Reset),
+        EndReason::Revoked
+        | EndReason::RevokedThere
+        | EndReason::Protocol(_)
+        | EndReason::PeerProtocol(_) => Some(ConnectionFailure::Reset),
     }
 }

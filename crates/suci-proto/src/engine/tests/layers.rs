@@ -3,7 +3,7 @@
 use super::*;
 use crate::engine::{RemoteInput, SocketInput};
 use crate::event::LostCause;
-use crate::message::{IncomingInfo, Place, PlacedBy, Placement};
+use crate::message::{IncomingInfo, Place, PlacedBy, Placement, TOO_LONG};
 use crate::types::Source;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -145,6 +145,7 @@ fn a_message_that_is_too_long_for_the_layer_is_refused() {
         node,
         channel,
         token,
+        reason: TOO_LONG,
     };
     assert!(inputs(&mut world, 0).contains(&refused));
     assert!(world.events(0).iter().all(|event| *event == up(1, 0)));

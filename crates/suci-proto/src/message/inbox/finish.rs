@@ -63,6 +63,9 @@ impl Inbox {
         if self.finished.contains(id) {
             return Ok(None);
         }
+        if !self.permitted.permits(id.layer()) {
+            return Err(ProtocolError::NotPermitted(id.layer()));
+        }
         if self.opened >= self.channels_told {
             return Err(ProtocolError::Limit("channels"));
         }

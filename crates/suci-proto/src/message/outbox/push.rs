@@ -4,7 +4,7 @@ use super::Outbox;
 use crate::message::outgoing::{Fin, OutgoingChannel};
 use crate::message::send_queue::SendBufferCaches;
 use crate::message::{ChannelLease, Held, Outgoing, SmallOutgoing, WantedRoom, has_room, len64};
-use crate::types::{ChannelId, MessageNumber};
+use crate::types::{ChannelId, Layer, MessageNumber};
 
 /// The reason why a message is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +14,8 @@ pub enum NoRoom {
     /// The peer permits no more channels. The number counts those that are open, or were finished
     /// with gaps between their numbers.
     Channels(u64),
+    /// The peer does not permit the channel's layer.
+    NotPermitted(Layer),
     /// The channel was finished, or the channel of the request that this message answers.
     Finished(ChannelId),
 }
@@ -136,7 +138,9 @@ impl Outbox {
     #[cold]
     pub(super) fn open_one_more(&mut self, channel: ChannelId) -> Result<usize, NoRoom> {
         // Programs see replies on the channel of their requests.
-        if self.is_ended(channel) || self.is_ended(channel.ranked_as()) {
+        if !self.permits(channel.layer()) {
+            Err(NoRoom::NotPermitted(channel.layer()))
+        } else if self.is_ended(channel) || self.is_ended(channel.ranked_as()) {
             Err(NoRoom::Finished(channel.ranked_as()))
         } else if self.opened < self.max_channels {
             Ok(self.open(channel))

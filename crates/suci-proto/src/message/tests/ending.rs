@@ -401,6 +401,7 @@ impl Pair {
             Err((NoRoom::Finished(_), _)) => assert!(self.ended.contains(&channel)),
             Err((NoRoom::Channels(_), _)) => assert_eq!(number, 0),
             Err((NoRoom::Full, _)) => panic!("there is room"),
+            Err((NoRoom::NotPermitted(layer), _)) => panic!("{layer} is permitted"),
         }
     }
 

@@ -65,7 +65,7 @@ impl Peer {
     /// Sends the peer a final CLOSE outside of any session state. It is not retransmitted once the
     /// session is over, so several copies are sent at once; the peer drops the others as
     /// duplicates. If ACCEPT was not sent yet, it is sent first.
-    pub(in crate::peer) fn send_final_close(&mut self, code: u64, shared: &mut Shared) {
+    pub(crate) fn send_final_close(&mut self, code: u64, shared: &mut Shared) {
         if let Some(accepted) = self.accepted.take_if(|accepted| accepted.due) {
             shared.reply(accepted.to, accepted.bytes);
         }

@@ -3,20 +3,23 @@ use crate::limits::{
     CONTROL_PACKET, LONGEST_ACK_DELAY, MAX_DATAGRAM, MAX_MESSAGE, MAX_SEALED, MIN_CHANNELS, MIN_MTU,
 };
 use crate::time::{Duration, nanos};
-use crate::types::{Epoch, Incarnation, NodeId};
+use crate::types::{Epoch, Incarnation, Layers, NodeId};
 
 fn params() -> impl Strategy<Value = Params> {
     let channels = MIN_CHANNELS..=u64::MAX;
     let sizes = (number(), 0..=MAX_MESSAGE, MIN_MTU..=MAX_DATAGRAM, channels);
     let delay = 0..=nanos(LONGEST_ACK_DELAY);
     let sealed = prop::option::of(prop::collection::vec(any::<u8>(), 0..=MAX_SEALED));
-    (delay, sizes, any::<bool>(), mode(), number(), sealed).prop_map(
+    let keys = (any::<u16>(), any::<bool>());
+    let settings = (delay, sizes, any::<bool>(), mode(), number(), keys, sealed);
+    settings.prop_map(
         |(
             delay,
             (channel_memory, max_message, max_datagram, max_channels),
             unattended,
             mode,
             extensions,
+            (layers, node_keys),
             sealed,
         )| {
             Params {
@@ -28,6 +31,8 @@ fn params() -> impl Strategy<Value = Params> {
                 unattended,
                 mode,
                 extensions,
+                layers: Layers::from_wire(layers.into()),
+                node_keys,
                 sealed,
             }
         },
@@ -125,16 +130,16 @@ fn hello_has_room_to_grow_but_not_more() {
 
 #[test]
 fn refused_codes_keep_their_numbers() {
-    let codes = (0..13).map(RefusedCode::from_wire).collect::<Vec<_>>();
+    let codes = (0..14).map(RefusedCode::from_wire).collect::<Vec<_>>();
     assert_eq!(codes[0], RefusedCode::Other(0));
     assert_eq!(
-        codes[1..12]
+        codes[1..13]
             .iter()
             .filter(|c| matches!(c, RefusedCode::Other(_)))
             .count(),
         0
     );
-    assert_eq!(codes[12], RefusedCode::Other(12));
+    assert_eq!(codes[13], RefusedCode::Other(13));
     assert!(
         codes
             .iter()
@@ -178,7 +183,7 @@ fn unknown_parameters_are_skipped() {
         extensions: 1,
         ..Params::default()
     };
-    let read = read_list(&[(2, &[7]), (8, &[3]), (9, b"later"), (1_000, b"")]);
+    let read = read_list(&[(2, &[7]), (8, &[3]), (11, b"later"), (1_000, b"")]);
     assert_eq!(read, Ok(expected));
 }
 

@@ -1,0 +1,54 @@
+//! The layers that the peer permits: it says in the handshake which ones this node may use.
+
+use super::Outbox;
+use crate::message::{Completion, NOT_PERMITTED, Outcome};
+use crate::types::{ChannelId, Layer, Layers};
+
+impl Outbox {
+    /// Sets the layers that the peer permits. With the first connection of the session, messages
+    /// that wait on channels of other layers are not delivered: nothing of them was sent. A later
+    /// one never permits less (the receiver ends the session instead).
+    pub fn set_permitted(&mut self, layers: Layers, is_first: bool) {
+        self.told.get_or_insert_default().permitted = layers;
+        if is_first && layers != Layers::ALL {
+            // A channel without messages is not cold before the first of them was sent.
+            let denied = self.by_id.keys().filter(|id| !layers.permits(id.layer()));
+            let denied: Vec<ChannelId> = denied.copied().collect();
+            denied.into_iter().for_each(|id| self.deny(id));
+            self.compact();
+        }
+    }
+
+    /// Returns true if messages of this layer may be sent, as far as it is known.
+    pub(crate) fn permits(&self, layer: Layer) -> bool {
+        self.told.is_none_or(|told| told.permitted.permits(layer))
+    }
+
+    /// Removes a channel of which nothing was sent, as if it had never been opened.
+    fn deny(&mut self, id: ChannelId) {
+        let Some(index) = self.find(id) else {
+            return;
+        };
+        let class = self.scheduler.priority(index).class();
+        let Some(mut channel) = self.vacate(index) else {
+            return;
+        };
+        let (held, numbers) = (channel.queue.held(), channel.queue.end_number());
+        self.queued.change(class, |all| all.minus(held));
+        let void = numbers.saturating_sub(held.messages);
+        self.voids = self.voids.saturating_sub(void);
+        self.accepted = self.accepted.saturating_sub(held.messages);
+        self.opened = self.opened.saturating_sub(1);
+        self.count_class(self.priority(id), -1);
+        self.deadlines.retain(|(_, channel, _)| *channel != id);
+        self.fins.retain(|listed| *listed != id);
+        let mut messages = Vec::new();
+        channel.end_all(&mut messages);
+        self.completions
+            .extend(messages.into_iter().map(|message| Completion {
+                outcome: Outcome::NotDelivered,
+                reason: Some(NOT_PERMITTED),
+                ..message
+            }));
+    }
+}

@@ -1,0 +1,416 @@
+//! Handshakes under the keys of nodes (PROTOCOL.md, section 18).
+//!
+//! The pre-shared key of a handshake is made of both static keys: so a responder reads message 1
+//! without a key exchange, once it has made that key for the pair of nodes.
+
+use super::file::KeyError;
+use super::handshake::{self, MESSAGE};
+use super::key::{KeyId, Keyring};
+use super::node_key::{NodeKey, PublicKey, PublicKeys};
+use super::noise::{KeyPair, Secret, Start, Statics, hmac};
+use super::packet::Cipher;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use suci_proto::Renewal;
+use suci_proto::security::{HandshakeError, Handshakes, Initiator, KeyKind, Responder};
+use suci_proto::types::{Layers, NodeId};
+
+/// Tells this protocol from all others that may use the same keys.
+const PROLOGUE: &[u8] = b"suci 1 node keys";
+
+/// Separates the hash that makes the pre-shared key from every other use of the key exchange.
+const PSK_LABEL: &[u8] = b"suci 1 node keys psk";
+
+/// The key pairs of a node, and the public keys of all nodes. Never changes: a change makes another
+/// one.
+pub(crate) struct NodeKeyring {
+    /// The node's own pairs that its public keys list, in order of preference.
+    own: Vec<Arc<KeyPair>>,
+    public: PublicKeys,
+    /// The pre-shared keys made so far, by the number of the own key: at most two for each key in
+    /// `public`.
+    shared: Mutex<BTreeMap<(usize, PublicKey), Secret>>,
+}
+
+impl NodeKeyring {
+    /// The keys of `node`.
+    ///
+    /// # Errors
+    /// [`KeyError::NotListed`] if no other node could know any of its keys.
+    pub(crate) fn new(
+        node: NodeId,
+        keys: &Keyring<NodeKey>,
+        public: PublicKeys,
+    ) -> Result<Self, KeyError> {
+        let listed = public.of(node);
+        let is_listed = |key: &&NodeKey| listed.contains(&key.public());
+        let pairs = keys.iter().filter(is_listed).map(NodeKey::pair);
+        let own: Vec<_> = pairs.flatten().map(Arc::new).collect();
+        if own.is_empty() {
+            let line = format!("{node} {}", keys.first().public());
+            return Err(KeyError::NotListed { line });
+        }
+        Ok(Self {
+            own,
+            public,
+            shared: Mutex::default(),
+        })
+    }
+
+    /// The names of the node's own keys.
+    pub(crate) fn ids(&self) -> Vec<KeyId> {
+        let id = |pair: &Arc<KeyPair>| PublicKey::from_bytes(*pair.public()).id();
+        self.own.iter().map(id).collect()
+    }
+
+    /// The start of a handshake under the own key with this number.
+    fn start(&self, number: usize, theirs: PublicKey, initiates: bool) -> Option<Start> {
+        let ours = self.own.get(number)?;
+        let secret = self.shared_secret(number, ours, theirs)?;
+        let statics = Statics {
+            ours: Arc::clone(ours),
+            theirs: *theirs.as_bytes(),
+        };
+        Some(Start::mutual(PROLOGUE, &secret, statics, initiates))
+    }
+
+    /// The pre-shared key with the owner of a public key: of one key exchange, the first time.
+    fn shared_secret(&self, number: usize, ours: &KeyPair, theirs: PublicKey) -> Option<Secret> {
+        let lock = || self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = lock().get(&(number, theirs)).cloned();
+        if known.is_some() {
+            return known;
+        }
+        let made = ours.agree(theirs.as_bytes(), |secret| hmac(secret, &[PSK_LABEL]));
+        let made = made.ok()?;
+        lock().insert((number, theirs), made.clone());
+        Some(made)
+    }
+
+    /// The pairs of an own key's number and a key of `peer`, in order of preference.
+    fn pairs(&self, peer: NodeId) -> impl Iterator<Item = (usize, PublicKey)> {
+        let theirs = self.public.of(peer);
+        (0..self.own.len()).flat_map(|number| theirs.iter().map(move |key| (number, *key)))
+    }
+
+    /// How connections are to get new keys when `new` takes the place of these: of one peer, or of
+    /// all.
+    pub(crate) fn changes_to(&self, new: &Self) -> Vec<(Option<NodeId>, Renewal)> {
+        let mut changes = Vec::new();
+        for peer in self.public.nodes() {
+            let renewal = renewal(
+                (self.public.of(peer), self.public.layers(peer)),
+                (new.public.of(peer), new.public.layers(peer)),
+            );
+            changes.extend(renewal.map(|renewal| (Some(peer), renewal)));
+        }
+        let own = |keys: &Self| -> Vec<_> { keys.own.iter().map(|pair| *pair.public()).collect() };
+        let (before, now) = (own(self), own(new));
+        if !before.iter().all(|key| now.contains(key)) {
+            changes.push((None, Renewal::Revoke));
+        } else if before != now {
+            changes.push((None, Renewal::Replace));
+        }
+        changes
+    }
+}
+
+/// How the connections of a peer are to get new keys, of which these were known before and are known
+/// now, if they are.
+fn renewal(
+    (keys, layers): (&[PublicKey], Layers),
+    (new_keys, new_layers): (&[PublicKey], Layers),
+) -> Option<Renewal> {
+    if new_keys.is_empty() || !new_layers.contains(layers) {
+        Some(Renewal::EndSession)
+    } else if !keys.iter().all(|key| new_keys.contains(key)) {
+        Some(Renewal::Revoke)
+    } else if keys != new_keys || layers != new_layers {
+        Some(Renewal::Replace)
+    } else {
+        None
+    }
+}
+
+impl fmt::Debug for NodeKeyring {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("NodeKeyring").field(&self.public).finish()
+    }
+}
+
+/// Makes the handshakes of a node under its own keys, which may change at any time.
+pub(crate) struct NodeHandshakes {
+    cipher: Cipher,
+    keys: RwLock<Arc<NodeKeyring>>,
+}
+
+impl NodeHandshakes {
+    /// Handshakes of a node that seals with `cipher`.
+    pub(crate) fn new(keys: Arc<NodeKeyring>, cipher: Cipher) -> Self {
+        let keys = RwLock::new(keys);
+        Self { cipher, keys }
+    }
+
+    /// Replaces the keys. Handshakes that began before go on under theirs.
+    pub(crate) fn set_keys(&self, keys: Arc<NodeKeyring>) {
+        *self.keys.write().unwrap_or_else(PoisonError::into_inner) = keys;
+    }
+
+    /// The present keys.
+    pub(crate) fn keys(&self) -> Arc<NodeKeyring> {
+        Arc::clone(&self.keys.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl fmt::Debug for NodeHandshakes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NodeHandshakes({})", self.cipher)
+    }
+}
+
+impl Handshakes for NodeHandshakes {
+    fn message_len(&self) -> usize {
+        MESSAGE
+    }
+
+    fn kind(&self) -> KeyKind {
+        KeyKind::Node
+    }
+
+    fn layers(&self, peer: NodeId) -> Layers {
+        self.keys().public.layers(peer)
+    }
+
+    fn initiate(
+        &self,
+        peer: NodeId,
+        turn: u32,
+        context: &[u8],
+        message: &mut [u8],
+    ) -> Result<Box<dyn Initiator>, HandshakeError> {
+        let keys = self.keys();
+        let pairs: Vec<_> = keys.pairs(peer).collect();
+        let at = usize::try_from(turn).unwrap_or(0).checked_rem(pairs.len());
+        let pair = at.and_then(|at| pairs.get(at));
+        let (number, theirs) = *pair.ok_or(HandshakeError::UnknownPeer)?;
+        let start = keys.start(number, theirs, true);
+        // A public key of small order is none.
+        let start = start.ok_or(HandshakeError::UnknownPeer)?;
+        handshake::initiate(&start, self.cipher, context, message)
+    }
+
+    fn respond(
+        &self,
+        peer: NodeId,
+        context: &[u8],
+        message: &[u8],
+    ) -> Result<Box<dyn Responder>, HandshakeError> {
+        let keys = self.keys();
+        let starts = keys.pairs(peer);
+        let starts = starts.filter_map(|(number, theirs)| keys.start(number, theirs, false));
+        handshake::respond(starts, self.cipher, context, message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::security::handshake::{check, payload};
+    use crate::security::noise::{LENGTH, OVERHEAD};
+    use crate::security::page::{hex, page, vectors};
+    use suci_proto::types::Layer;
+
+    const ONE: NodeId = NodeId(1);
+    const TWO: NodeId = NodeId(2);
+
+    fn key(byte: u8) -> NodeKey {
+        NodeKey::from_bytes([byte; LENGTH]).unwrap()
+    }
+
+    /// Handshakes of `node` with these keys of its own, and these public ones.
+    fn makes(
+        node: NodeId,
+        own: impl Into<Keyring<NodeKey>>,
+        lines: &[(u32, u8)],
+    ) -> NodeHandshakes {
+        let line = |(node, byte): &(u32, u8)| format!("{node} {}\n", key(*byte).public());
+        let public = PublicKeys::parse(&lines.iter().map(line).collect::<String>()).unwrap();
+        let keys = NodeKeyring::new(node, &own.into(), public).unwrap();
+        NodeHandshakes::new(Arc::new(keys), Cipher::Aes256Gcm)
+    }
+
+    /// Message 1 of `by` to node 2.
+    fn first(by: &NodeHandshakes, turn: u32) -> (Box<dyn Initiator>, Vec<u8>) {
+        let mut message = vec![0; by.message_len()];
+        let initiator = by.initiate(TWO, turn, b"init", &mut message).unwrap();
+        (initiator, message)
+    }
+
+    #[test]
+    fn each_side_needs_its_own_key_and_that_of_the_other() {
+        let both = [(1, 1), (2, 2)];
+        let a = makes(ONE, key(1), &both);
+        let b = makes(TWO, key(2), &both);
+        let (mut initiator, one) = first(&a, 0);
+        let mut two = vec![0; a.message_len()];
+        let responder = b.respond(ONE, b"init", &one).unwrap();
+        responder.answer(b"accept", &mut two).unwrap();
+        initiator.finish(b"accept", &two).unwrap();
+        // In another name, at another node, with another key of either side.
+        let three = [(1, 1), (2, 2), (3, 3)];
+        assert!(
+            makes(TWO, key(2), &three)
+                .respond(NodeId(3), b"init", &one)
+                .is_err()
+        );
+        assert!(
+            makes(NodeId(3), key(3), &three)
+                .respond(ONE, b"init", &one)
+                .is_err()
+        );
+        assert!(
+            makes(TWO, key(2), &[(1, 3), (2, 2)])
+                .respond(ONE, b"init", &one)
+                .is_err()
+        );
+        assert!(
+            makes(TWO, key(3), &[(1, 1), (2, 3)])
+                .respond(ONE, b"init", &one)
+                .is_err()
+        );
+        assert!(
+            makes(TWO, key(2), &[(2, 2)])
+                .respond(ONE, b"init", &one)
+                .is_err()
+        );
+        let unknown = makes(ONE, key(1), &[(1, 1)]);
+        let none = unknown.initiate(TWO, 0, b"init", &mut two).err();
+        assert_eq!(none, Some(HandshakeError::UnknownPeer));
+    }
+
+    /// The responder's key alone, stolen, does not let its thief pose as others to it: message 2
+    /// needs the initiator's.
+    #[test]
+    fn a_stolen_key_opens_no_connection_in_the_name_of_others() {
+        let both = [(1, 1), (2, 2)];
+        let b = makes(TWO, key(2), &both);
+        let secret = key(2).pair().unwrap();
+        let psk = secret.agree(key(1).public().as_bytes(), |secret| {
+            hmac(secret, &[PSK_LABEL])
+        });
+        let psk = psk.unwrap();
+        // The thief has the pre-shared key, and a static key that is not node 1's.
+        let statics = |ours: NodeKey| Statics {
+            ours: Arc::new(ours.pair().unwrap()),
+            theirs: *key(2).public().as_bytes(),
+        };
+        let mut one = [0; MESSAGE];
+        let genuine = Start::mutual(PROLOGUE, &psk, statics(key(1)), true);
+        let forged = Start::mutual(PROLOGUE, &psk, statics(key(9)), true);
+        for (start, fits) in [(genuine, true), (forged, false)] {
+            handshake::initiate(&start, Cipher::Aes256Gcm, b"init", &mut one).unwrap();
+            assert_eq!(b.respond(ONE, b"init", &one).is_ok(), fits);
+        }
+    }
+
+    #[test]
+    fn any_pair_of_keys_is_accepted_and_turns_choose_one() {
+        let both = [(1, 1), (1, 3), (2, 2), (2, 4)];
+        let a = makes(ONE, Keyring::of_two(key(3), key(1)), &both);
+        let expected = [(3, 2), (3, 4), (1, 2), (1, 4)];
+        for (turn, (own, theirs)) in (0..8).zip(expected.into_iter().cycle()) {
+            let (_, message) = first(&a, turn);
+            for (ours, of_one) in expected.map(|(a, b)| (b, a)) {
+                let b = makes(TWO, key(ours), &[(1, of_one), (2, ours)]);
+                let fits = b.respond(ONE, b"init", &message).is_ok();
+                assert_eq!(fits, (ours, of_one) == (theirs, own), "turn {turn}");
+            }
+        }
+    }
+
+    #[test]
+    fn rights_are_those_of_the_file() {
+        let text = format!("1 {}\n2 {} sockets\n", key(1).public(), key(2).public());
+        let public = PublicKeys::parse(&text).unwrap();
+        let keys = NodeKeyring::new(ONE, &key(1).into(), public).unwrap();
+        let makes = NodeHandshakes::new(Arc::new(keys), Cipher::Aes128Gcm);
+        assert_eq!(makes.layers(TWO), Layers::NONE.with(Layer::Sockets));
+        assert_eq!(makes.layers(NodeId(3)), Layers::NONE);
+        let shown = format!("{makes:?} {:?}", makes.keys());
+        let secret = key(1).to_secret_text();
+        assert!(
+            !shown.contains(secret.split(' ').nth(1).unwrap()),
+            "{shown}"
+        );
+    }
+
+    /// The bytes from `first` on, each one more than the last.
+    fn rising(first: u8) -> [u8; LENGTH] {
+        std::array::from_fn(|at| first + at as u8)
+    }
+
+    /// The vectors of PROTOCOL.md: each value and its name.
+    fn values() -> Vec<(String, Vec<u8>)> {
+        let mut all: Vec<(String, Vec<u8>)> = Vec::new();
+        let mut add = |name: &str, bytes: &[u8]| all.push((name.to_owned(), bytes.to_vec()));
+        let pair = |first| Arc::new(KeyPair::from_private(&rising(first)).unwrap());
+        let (ours, theirs) = (pair(0x60), pair(0x80));
+        add("private key of the initiator", &rising(0x60));
+        add("private key of the responder", &rising(0x80));
+        add("public key of the initiator", ours.public());
+        add("public key of the responder", theirs.public());
+        let psk = ours.agree(theirs.public(), |secret| hmac(secret, &[PSK_LABEL]));
+        let psk = psk.unwrap();
+        add("pre-shared key", psk.as_slice());
+        let start = |ours: &Arc<KeyPair>, theirs: &Arc<KeyPair>, initiates| {
+            let statics = Statics {
+                ours: Arc::clone(ours),
+                theirs: *theirs.public(),
+            };
+            Start::mutual(PROLOGUE, &psk, statics, initiates)
+        };
+        let (init, accept) = (b"context of INIT", b"context of ACCEPT");
+        let ephemeral = |first| KeyPair::from_private(&rising(first)).unwrap();
+        let (mut first, mut second) = ([0; MESSAGE], [0; MESSAGE]);
+        let sent = payload(Cipher::Aes128Gcm, init);
+        let initiated = start(&ours, &theirs, true).initiate(ephemeral(0x20), &sent, &mut first);
+        add("message 1, which names AES-128-GCM", &first);
+        let mut taken = [0; MESSAGE - OVERHEAD];
+        let responding = start(&theirs, &ours, false)
+            .respond(&first, &mut taken)
+            .unwrap();
+        assert_eq!(check(&taken, init), Ok(Cipher::Aes128Gcm));
+        let sent = payload(Cipher::ChaCha20Poly1305, accept);
+        let answered = responding
+            .answer(&ephemeral(0x40), &sent, &mut second)
+            .unwrap();
+        add("message 2, which names ChaCha20-Poly1305", &second);
+        let finished = initiated.unwrap().finish(&second, &mut taken).unwrap();
+        assert_eq!(check(&taken, accept), Ok(Cipher::ChaCha20Poly1305));
+        assert_eq!(finished, answered);
+        let [initiator, responder] = finished;
+        add("secret of the initiator, phase 0", initiator.as_slice());
+        add("secret of the responder, phase 0", responder.as_slice());
+        all
+    }
+
+    #[test]
+    fn the_vectors_of_node_keys_are_those_of_the_page() {
+        let on_page = vectors(&page()).into_iter();
+        let on_page = on_page.filter(|vector| vector.kind == "node-keys");
+        let on_page: Vec<_> = on_page
+            .map(|vector| (vector.meaning, vector.bytes))
+            .collect();
+        let mut block = String::from("\n```vectors node-keys\n");
+        for (name, bytes) in values() {
+            let lines: Vec<String> = bytes.chunks(32).map(hex).collect();
+            block += &format!("{}\n= {name}\n\n", lines.join("\n"));
+        }
+        assert!(
+            on_page == values(),
+            "PROTOCOL.md must have{}```",
+            block.trim_end_matches('\n')
+        );
+    }
+}

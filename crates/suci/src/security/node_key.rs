@@ -1,0 +1,379 @@
+//! The key pair of a node, and the public keys of all nodes with what each may use.
+
+use super::key::{
+    KeyId, KeyTextError, SecretKey, holds_key, key_id, read_line, read_words, write_line,
+};
+use super::noise::{KeyPair, LENGTH, NoiseError};
+use crate::sys;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::io;
+use std::str::FromStr;
+use suci_proto::types::{Layer, Layers, NodeId};
+use zeroize::{Zeroize, Zeroizing};
+
+/// How the text of a node's secret key begins; its number is the version of the format.
+const PREFIX: &str = "suci-node-key-1";
+
+/// How the text of a public key begins.
+const PUBLIC_PREFIX: &str = "suci-public-1";
+
+/// Separates the hash that makes a key's ID from every other use of the key.
+const ID_LABEL: &[u8] = b"suci node key id 1";
+
+/// Keys that a node may have: one, and while it changes its key, another one.
+const MOST_KEYS: usize = 2;
+
+/// The word for a node that may use no layer.
+const NOTHING: &str = "nothing";
+
+/// The secret key of one node: an X25519 key pair. Who has it can pose as that node, and as no
+/// other one. [`PublicKeys`] tell the other nodes which key belongs to which node.
+///
+/// Its text is one line: `suci-node-key-1`, 64 hexadecimal digits, and the key's ID in 8 digits,
+/// which is that of its [`PublicKey`].
+#[derive(Clone, PartialEq, Eq)]
+pub struct NodeKey {
+    bytes: [u8; LENGTH],
+    public: PublicKey,
+}
+
+/// The public half of a [`NodeKey`]: no secret.
+///
+/// Its text is `suci-public-1`, 64 hexadecimal digits, and its ID in 8 digits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PublicKey([u8; LENGTH]);
+
+impl NodeKey {
+    /// Makes a key from random bytes of the system. May block until the system has gathered
+    /// randomness after its start.
+    ///
+    /// # Errors
+    /// The system gives no random bytes, or the cryptographic library failed.
+    pub fn generate() -> io::Result<Self> {
+        let bytes = Zeroizing::new(sys::random::<LENGTH>()?);
+        Self::from_bytes(*bytes).map_err(io::Error::other)
+    }
+
+    /// Takes 32 bytes as the private key. They must be as hard to guess as random ones.
+    ///
+    /// # Errors
+    /// [`KeyTextError::Unusable`].
+    pub fn from_bytes(bytes: [u8; LENGTH]) -> Result<Self, KeyTextError> {
+        let pair = KeyPair::from_private(&bytes).map_err(|NoiseError| KeyTextError::Unusable)?;
+        let public = PublicKey(*pair.public());
+        Ok(Self { bytes, public })
+    }
+
+    /// The public half, for the files of the other nodes.
+    #[must_use]
+    pub fn public(&self) -> PublicKey {
+        self.public
+    }
+
+    /// The key's name, which is that of its public half.
+    #[must_use]
+    pub fn id(&self) -> KeyId {
+        self.public.id()
+    }
+
+    /// The line of text from which [`str::parse`] makes the key again. It is the secret: write it
+    /// only where nobody else can read. Its memory is cleared when it is dropped.
+    #[must_use]
+    pub fn to_secret_text(&self) -> Zeroizing<String> {
+        write_line(PREFIX, &self.bytes, self.id())
+    }
+
+    /// The pair, for handshakes.
+    pub(super) fn pair(&self) -> Result<KeyPair, NoiseError> {
+        KeyPair::from_private(&self.bytes)
+    }
+}
+
+impl SecretKey for NodeKey {
+    const HEADING: &'static str =
+        "# The key of one Suci node. Whoever reads this file can pose as that node.
+# `suci key public` prints the line for the file of public keys, which every node needs.
+";
+
+    fn generate() -> io::Result<Self> {
+        Self::generate()
+    }
+
+    fn id(&self) -> KeyId {
+        self.id()
+    }
+
+    fn to_secret_text(&self) -> Zeroizing<String> {
+        self.to_secret_text()
+    }
+}
+
+impl Drop for NodeKey {
+    fn drop(&mut self) {
+        self.bytes.zeroize();
+    }
+}
+
+impl FromStr for NodeKey {
+    type Err = KeyTextError;
+
+    /// Reads one line. What follows a `#` behind the ID is a comment.
+    fn from_str(line: &str) -> Result<Self, KeyTextError> {
+        let (bytes, id) = read_line(PREFIX, line)?;
+        let key = Self::from_bytes(*bytes)?;
+        (key.id() == id)
+            .then_some(key)
+            .ok_or(KeyTextError::Mismatch)
+    }
+}
+
+impl fmt::Debug for NodeKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NodeKey({})", self.id())
+    }
+}
+
+impl PublicKey {
+    /// Takes 32 bytes as the key.
+    #[must_use]
+    pub fn from_bytes(bytes: [u8; LENGTH]) -> Self {
+        Self(bytes)
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8; LENGTH] {
+        &self.0
+    }
+
+    /// Its name: 32 bits of its SHA-256.
+    #[must_use]
+    pub fn id(&self) -> KeyId {
+        key_id(ID_LABEL, &self.0)
+    }
+}
+
+impl fmt::Display for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&write_line(PUBLIC_PREFIX, &self.0, self.id()))
+    }
+}
+
+impl fmt::Debug for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PublicKey({})", self.id())
+    }
+}
+
+/// The public keys of nodes, and the layers that each node may use towards the one that has them.
+///
+/// Their text has a line for each key: the ID of the node, the key, and the names of the layers
+/// that the node may use, if not all: `messages`, `groups`, `active`, `one-sided`, `membership`,
+/// `sockets`, `routes`; or `nothing`. A node that changes its key has two lines meanwhile. Blank
+/// lines, and what follows a `#`, are comments.
+///
+/// # Example
+/// ```
+/// use suci::security::{NodeKey, PublicKeys};
+/// use suci::{Layer, NodeId};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (a, b) = (NodeKey::generate()?, NodeKey::generate()?);
+/// let text = format!("0 {}\n1 {} messages sockets\n", a.public(), b.public());
+/// let keys = PublicKeys::parse(&text).map_err(|(line, problem)| format!("line {line}: {problem}"))?;
+/// assert!(keys.layers(NodeId(0)).permits(Layer::OneSided));
+/// assert!(!keys.layers(NodeId(1)).permits(Layer::OneSided));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PublicKeys(BTreeMap<NodeId, NodeEntry>);
+
+/// What is known of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct NodeEntry {
+    /// One or two.
+    keys: Vec<PublicKey>,
+    layers: Layers,
+}
+
+impl PublicKeys {
+    /// Reads a text as files have it.
+    ///
+    /// # Errors
+    /// What is wrong, and in which line, counted from 1.
+    pub fn parse(text: &str) -> Result<Self, (usize, KeyTextError)> {
+        let (mut all, mut known) = (Self::default(), BTreeSet::new());
+        for (at, line) in text.lines().enumerate().filter(|(_, line)| holds_key(line)) {
+            let wrong = |problem| (at + 1, problem);
+            let (node, key, layers) = read_entry(line).map_err(wrong)?;
+            let is_new = known.insert(key);
+            let entry = all.0.entry(node).or_insert_with(|| NodeEntry {
+                keys: Vec::new(),
+                layers,
+            });
+            let problem = if entry.keys.contains(&key) {
+                KeyTextError::Twice
+            } else if !is_new {
+                KeyTextError::Shared
+            } else if entry.keys.len() >= MOST_KEYS {
+                KeyTextError::TooMany
+            } else if entry.layers != layers {
+                KeyTextError::OtherLayers
+            } else {
+                entry.keys.push(key);
+                continue;
+            };
+            return Err(wrong(problem));
+        }
+        Ok(all)
+    }
+
+    /// The nodes, in the order of their IDs.
+    pub fn nodes(&self) -> impl Iterator<Item = NodeId> {
+        self.0.keys().copied()
+    }
+
+    /// The keys of a node: none if it is unknown, at most two.
+    #[must_use]
+    pub fn of(&self, node: NodeId) -> &[PublicKey] {
+        self.0.get(&node).map_or(&[], |entry| &entry.keys)
+    }
+
+    /// The layers that a node may use.
+    #[must_use]
+    pub fn layers(&self, node: NodeId) -> Layers {
+        self.0.get(&node).map_or(Layers::NONE, |entry| entry.layers)
+    }
+}
+
+/// Writes the text from which [`PublicKeys::parse`] makes the keys again.
+impl fmt::Display for PublicKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (node, entry) in &self.0 {
+            for key in &entry.keys {
+                write!(f, "{node} {key}")?;
+                write_layers(f, entry.layers)?;
+                writeln!(f)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn write_layers(f: &mut fmt::Formatter<'_>, layers: Layers) -> fmt::Result {
+    match layers {
+        Layers::ALL => Ok(()),
+        Layers::NONE => write!(f, " {NOTHING}"),
+        _ => Layer::DENIABLE
+            .iter()
+            .filter(|layer| layers.permits(**layer))
+            .try_for_each(|layer| write!(f, " {layer}")),
+    }
+}
+
+/// Reads a line: node, key, layers.
+fn read_entry(line: &str) -> Result<(NodeId, PublicKey, Layers), KeyTextError> {
+    let line = line.split('#').next().unwrap_or_default();
+    let mut words = line.split_ascii_whitespace();
+    let node = words
+        .next()
+        .filter(|word| word.bytes().all(|byte| byte.is_ascii_digit()));
+    let node = node.and_then(|word| word.parse().ok());
+    let node = NodeId(node.ok_or(KeyTextError::Node)?);
+    let (bytes, id) = read_words(PUBLIC_PREFIX, &mut words)?;
+    let key = PublicKey(*bytes);
+    if key.id() != id {
+        return Err(KeyTextError::Mismatch);
+    }
+    Ok((node, key, read_layers(words)?))
+}
+
+/// Reads the words behind a key.
+fn read_layers<'a>(words: impl Iterator<Item = &'a str>) -> Result<Layers, KeyTextError> {
+    let mut layers = None;
+    let mut is_nothing = false;
+    for word in words {
+        let before = layers.unwrap_or(Layers::NONE);
+        let named = Layer::DENIABLE.iter().find(|layer| layer.name() == word);
+        layers = Some(match named {
+            Some(layer) if !is_nothing => before.with(*layer),
+            None if word == NOTHING && layers.is_none() => {
+                is_nothing = true;
+                before
+            }
+            _ => return Err(KeyTextError::Layer),
+        });
+    }
+    Ok(layers.unwrap_or(Layers::ALL))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(byte: u8) -> NodeKey {
+        NodeKey::from_bytes([byte; LENGTH]).unwrap()
+    }
+
+    #[test]
+    fn a_key_is_read_from_its_text_and_shows_its_id_alone() {
+        let key = NodeKey::generate().unwrap();
+        let text = key.to_secret_text();
+        assert_eq!(text.parse(), Ok(key.clone()));
+        assert_ne!(NodeKey::generate().unwrap(), key);
+        let digits = text.split(' ').nth(1).unwrap();
+        let shown = format!("{key:?} {}", key.public());
+        assert!(!shown.contains(digits) && shown.contains(&key.id().to_string()));
+        let changed = text.replacen(&digits[..1], if &digits[..1] == "0" { "1" } else { "0" }, 1);
+        assert!(changed.parse::<NodeKey>().is_err());
+    }
+
+    #[test]
+    fn a_line_names_node_key_and_layers() {
+        let (a, b, c) = (key(1).public(), key(2).public(), key(3).public());
+        let text = format!(
+            "# all\n0 {a}\n\n7 {b} messages one-sided # rack 7\n7 {c} one-sided messages\n9 {} nothing",
+            key(4).public()
+        );
+        let keys = PublicKeys::parse(&text).unwrap();
+        assert_eq!(keys.nodes().collect::<Vec<_>>(), [0, 7, 9].map(NodeId));
+        assert_eq!(keys.of(NodeId(7)), [b, c]);
+        assert_eq!(keys.of(NodeId(1)), []);
+        assert_eq!(keys.layers(NodeId(0)), Layers::ALL);
+        let some = Layers::NONE.with(Layer::OneSided).with(Layer::Messages);
+        assert_eq!(keys.layers(NodeId(7)), some);
+        assert_eq!(keys.layers(NodeId(9)), Layers::NONE);
+        assert_eq!(keys.layers(NodeId(1)), Layers::NONE);
+        assert_eq!(PublicKeys::parse(&keys.to_string()), Ok(keys));
+    }
+
+    #[test]
+    fn a_wrong_line_is_refused() {
+        let (a, b, c) = (key(1).public(), key(2).public(), key(3).public());
+        for (text, error) in [
+            (a.to_string(), KeyTextError::Node),
+            (format!("+1 {a}"), KeyTextError::Node),
+            (format!("4294967296 {a}"), KeyTextError::Node),
+            ("1".into(), KeyTextError::Prefix(PUBLIC_PREFIX)),
+            (
+                format!("1 {}", *key(1).to_secret_text()),
+                KeyTextError::Prefix(PUBLIC_PREFIX),
+            ),
+            (
+                format!("1 {PUBLIC_PREFIX} zz {}", a.id()),
+                KeyTextError::Digits,
+            ),
+            (format!("1 {a} socket"), KeyTextError::Layer),
+            (format!("1 {a} nothing sockets"), KeyTextError::Layer),
+            (format!("1 {a} sockets nothing"), KeyTextError::Layer),
+            (format!("1 {a}\n1 {b} sockets"), KeyTextError::OtherLayers),
+            (format!("1 {a}\n1 {a}"), KeyTextError::Twice),
+            (format!("1 {a}\n2 {a}"), KeyTextError::Shared),
+            (format!("1 {a}\n1 {b}\n1 {c}"), KeyTextError::TooMany),
+        ] {
+            let found = PublicKeys::parse(&text).map_err(|(_, problem)| problem);
+            assert_eq!(found, Err(error), "{text}");
+        }
+    }
+}
