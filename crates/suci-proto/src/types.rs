@@ -256,7 +256,7 @@ impl ChannelId {
     }
 }
 
-/// What messages are for. The number is the top byte of their channels.
+/// The purpose of messages. The number is the top byte of their channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Layer {

@@ -131,18 +131,18 @@ impl NodeBuilder {
         self
     }
 
-    /// Seals all packets under the node's own key: the node talks only to nodes whose keys are among
-    /// the public ones, and none of them can pose as another ([`security`](crate::security)). They
-    /// must hold this node's key, too.
+    /// Seals all packets under the node's own key: the node talks only to nodes whose keys are
+    /// among the public ones, and none of them can pose as another ([`security`](crate::security)).
+    /// They must hold this node's key, too.
     #[must_use]
     pub fn node_keys(mut self, own: impl Into<Keyring<NodeKey>>, public: PublicKeys) -> Self {
         self.keys = Some(KeySource::Node(own.into(), public));
         self
     }
 
-    /// As [`node_keys`](Self::node_keys), with the keys of two files, which `open` reads: the node's
-    /// own key, and the public keys of all nodes. The node notices within some seconds that one
-    /// changed. Default: the files that `SUCI_NODE_KEY_FILE` and `SUCI_PUBLIC_KEYS_FILE` name.
+    /// As [`node_keys`](Self::node_keys), with the keys of two files, which `open` reads: the
+    /// node's own key, and the public keys of all nodes. The node notices within some seconds that
+    /// one changed. Default: the files that `SUCI_NODE_KEY_FILE` and `SUCI_PUBLIC_KEYS_FILE` name.
     #[must_use]
     pub fn node_key_files(mut self, own: impl Into<PathBuf>, public: impl Into<PathBuf>) -> Self {
         self.keys = Some(KeySource::NodeFiles(NodeFiles {

@@ -191,11 +191,11 @@ impl Node {
         driver.run_cycle()
     }
 
-    /// Changes the keys of a node that has its own ([`NodeBuilder::node_keys`]), and the public keys
-    /// of all. The session of a node whose key was taken out ends ([`EndReason::Revoked`]), and so
-    /// does that of a node that may use fewer layers. Other connections that are concerned get a
-    /// fresh handshake. To change this node's own key: first enter the new one beside the old one in
-    /// the public keys of every node, then change it here, then take the old one out.
+    /// Changes the keys of a node that has its own ([`NodeBuilder::node_keys`]), and the public
+    /// keys of all. The session of a node whose key was taken out ends ([`EndReason::Revoked`]),
+    /// and so does that of a node that may use fewer layers. Other connections that are concerned
+    /// get a fresh handshake. To change this node's own key: first enter the new one beside the old
+    /// one in the public keys of every node, then change it here, then take the old one out.
     ///
     /// # Errors
     /// [`Error::NotSealed`], [`Error::Key`], [`Error::Closed`].

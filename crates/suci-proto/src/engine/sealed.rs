@@ -29,8 +29,8 @@ pub enum Renewal {
     StopSealing,
     /// The present keys neither seal nor open any more: after a key was taken out.
     Revoke,
-    /// The session ends, and the peer is told: after its last key was taken out, or the right to use
-    /// a layer.
+    /// The session ends, and the peer is told: after its last key was taken out, or the right to
+    /// use a layer.
     EndSession,
 }
 
@@ -214,8 +214,8 @@ impl Engine {
         }
     }
 
-    /// Reads the handshake message of an INIT, a `packet` from `source`, the hash of a network prefix that its
-    /// cookie proved, before the INIT changes any state.
+    /// Reads the handshake message of an INIT, a `packet` from `source`, the hash of a network
+    /// prefix that its cookie proved, before the INIT changes any state.
     ///
     /// # Errors
     /// The code of REFUSED that answers it: the other mode, or another key. That answer tells its

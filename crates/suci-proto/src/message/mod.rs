@@ -254,8 +254,8 @@ pub const CANCELLED: u64 = u64::MAX - 1;
 /// its deadline passed.
 pub const EXPIRED: u64 = u64::MAX - 2;
 
-/// In [`Event::NotDelivered`](crate::Event::NotDelivered): the other node's file of public keys does
-/// not permit this node the message's layer.
+/// In [`Event::NotDelivered`](crate::Event::NotDelivered): the other node's file of public keys
+/// does not permit this node the message's layer.
 pub const NOT_PERMITTED: u64 = u64::MAX - 3;
 
 /// In [`Event::NotDelivered`](crate::Event::NotDelivered): the message is longer than the other

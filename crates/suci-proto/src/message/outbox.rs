@@ -71,7 +71,7 @@ pub struct Put<'a> {
     pub reference: Option<(&'a Bytes, Range<usize>)>,
 }
 
-/// What the handshake told of the peer.
+/// The parameters of the handshake that the peer told.
 #[derive(Clone, Copy, Debug, Default)]
 struct Told {
     /// The memory credit that every channel starts with.
@@ -122,7 +122,7 @@ pub struct Outbox {
     unannounced: u64,
     /// The memory credit that every channel starts with.
     channel_limit: u64,
-    /// What the handshake told.
+    /// The parameters of the handshake, once it told them.
     told: Option<Told>,
     /// The memory credit of the session: granted, and used.
     session_limit: u64,

@@ -133,8 +133,8 @@ pub trait Handshakes: Send + Sync {
         message: &mut [u8],
     ) -> Result<Box<dyn Initiator>, HandshakeError>;
 
-    /// Reads message 1 under every key that this node accepts of `peer`. Called with bytes of anybody who
-    /// proved an address, so it should cost little: no key exchange.
+    /// Reads message 1 under every key that this node accepts of `peer`. Called with bytes of
+    /// anybody who proved an address, so it should cost little: no key exchange.
     ///
     /// # Errors
     /// [`HandshakeError::WrongKey`] if no key fits, also for a message of another length.

@@ -169,7 +169,7 @@ pub struct RecordingHandshakes {
     /// The node whose private keys these are; none with cluster keys. All nodes number their keys
     /// alike: each one has those of the numbers in `keys`, and takes those of others.
     owner: Option<NodeId>,
-    /// What others may use, if not all.
+    /// The layers that others may use, if not all.
     permitted: Arc<Mutex<HashMap<NodeId, Layers>>>,
     /// Handshakes up to this number have keys that another process may have, too.
     shared: Arc<AtomicU64>,

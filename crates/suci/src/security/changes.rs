@@ -90,8 +90,8 @@ impl SharedKeys {
         }
     }
 
-    /// Replaces the cluster's keys. New handshakes use them at once. Drivers renew their connections
-    /// when they look next.
+    /// Replaces the cluster's keys. New handshakes use them at once. Drivers renew their
+    /// connections when they look next.
     pub(crate) fn set(&self, keys: Keyring) -> Result<(), Error> {
         let Self::Cluster(shared) = self else {
             return Err(Error::NotSealed);

@@ -1,5 +1,5 @@
-//! What handshakes under a cluster key and under keys of nodes have in common: the payloads, and the
-//! keys of the connection (PROTOCOL.md, section 18).
+//! The part that handshakes under a cluster key and under keys of nodes share: the payloads, and
+//! the keys of the connection (PROTOCOL.md, section 18).
 
 use super::noise::{
     Initiated, KeyPair, LENGTH, NoiseError, OVERHEAD, Responding, Secret, Start, sha256,
@@ -42,7 +42,7 @@ pub(super) fn initiate(
     let payload = payload(cipher, context);
     let initiated =
         KeyPair::generate().and_then(|ephemeral| start.initiate(ephemeral, &payload, message));
-    Ok(Box::new(Waiting {
+    Ok(Box::new(Initiating {
         cipher,
         initiated: initiated.map_err(|NoiseError| HandshakeError::Unavailable)?,
     }))
@@ -67,12 +67,12 @@ pub(super) fn respond<S: AsRef<Start>>(
 }
 
 /// An initiator that waits for message 2.
-struct Waiting {
+struct Initiating {
     cipher: Cipher,
     initiated: Initiated,
 }
 
-impl Initiator for Waiting {
+impl Initiator for Initiating {
     fn finish(&mut self, context: &[u8], message: &[u8]) -> Result<ConnectionKeys, HandshakeError> {
         let mut payload: Payload = [0; PAYLOAD];
         let finished = self.initiated.finish(message, &mut payload);

@@ -10,13 +10,13 @@
 //! does not have it yet, under the old one. Once all have the file, [`KeyFile::retire`] (`suci key
 //! retire`) takes the old key out. Sessions go on all the time, and no message is lost.
 //!
-//! **A key for each node.** Every member of a cluster with one key can pose as any other. Where that
-//! matters, give each node a [`NodeKey`] (`suci keygen --node`) and all of them a file of
+//! **A key for each node.** Every member of a cluster with one key can pose as any other. Where
+//! that matters, give each node a [`NodeKey`] (`suci keygen --node`) and all of them a file of
 //! [`PublicKeys`] with a line for each node (`suci key public`): [`NodeBuilder::node_keys`],
 //! [`NodeBuilder::node_key_files`], or the variables `SUCI_NODE_KEY_FILE` and
-//! `SUCI_PUBLIC_KEYS_FILE`. A node is then who its key says, and a line names the layers that it may
-//! use, if not all: [`Layer`](crate::Layer). Running nodes notice changed files. A key that was taken
-//! out ends the session of its node, and so does a layer.
+//! `SUCI_PUBLIC_KEYS_FILE`. A node is then who its key says, and a line names the layers that it
+//! may use, if not all: [`Layer`](crate::Layer). Running nodes notice changed files. A key that was
+//! taken out ends the session of its node, and so does a layer.
 //!
 //! Keys never appear in `Debug` output, errors, logs, statistics or traces; a [`KeyId`] stands for
 //! them there. The memory that held a key is cleared when the key is dropped.

@@ -189,7 +189,7 @@ impl fmt::Debug for PublicKey {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PublicKeys(BTreeMap<NodeId, NodeEntry>);
 
-/// What is known of a node.
+/// The keys and rights of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct NodeEntry {
     /// One or two.

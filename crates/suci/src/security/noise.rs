@@ -8,7 +8,8 @@
 //! ```
 //!
 //! The names of that text are `ck` for [`Transcript::chaining_key`], `h` for `hash`, `k` for `key`.
-//! In these patterns a new key is mixed before each encryption, so that its counter `n` is always 0.
+//! In these patterns a new key is mixed before each encryption, so that its counter `n` is always
+//! 0.
 //!
 //! All secrets are cleared when they are dropped, except for copies that calls of the cryptographic
 //! library leave on the stack.
@@ -489,6 +490,39 @@ mod tests {
         assert_eq!(snow.read_message(&second, &mut payload), Ok(4));
         let (one, two) = snow.dangerously_get_raw_split();
         assert_eq!([*split[0], *split[1]], [one, two]);
+    }
+
+    /// Key compromise impersonation: the thief of the responder's key has the pre-shared key and
+    /// can make message 1 in anybody's name, but without the initiator's private key it does not
+    /// get the keys of the connection.
+    #[test]
+    fn a_stolen_key_gives_no_keys_in_the_name_of_others() {
+        let [initiator, responder, thief] =
+            [1, 2, 3].map(|byte| Arc::new(KeyPair::from_private(&[byte; LENGTH]).unwrap()));
+        let start = |ours: &Arc<KeyPair>, theirs: &KeyPair, initiates| {
+            let statics = Statics {
+                ours: Arc::clone(ours),
+                theirs: *theirs.public(),
+            };
+            Start::mutual(b"", &[7; LENGTH], statics, initiates)
+        };
+        let (mut first, mut second) = ([0; OVERHEAD], [0; OVERHEAD]);
+        let ephemeral = KeyPair::generate().unwrap();
+        let start_of_initiator = start(&initiator, &responder, true);
+        let mut initiated = start_of_initiator
+            .initiate(ephemeral, b"", &mut first)
+            .unwrap();
+        let reading = start(&responder, &initiator, false).respond(&first, &mut []);
+        let ephemeral = KeyPair::generate().unwrap();
+        let answered = reading
+            .unwrap()
+            .answer(&ephemeral, b"", &mut second)
+            .unwrap();
+        assert_eq!(initiated.finish(&second, &mut []).as_ref(), Ok(&answered));
+        for other in [thief, responder] {
+            initiated.statics.as_mut().unwrap().ours = other;
+            assert!(initiated.finish(&second, &mut []).is_err());
+        }
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Sealed mode with keys of nodes: who is believed, what a removed key ends, and which layers a node
-//! may use.
+//! Sealed mode with keys of nodes: who is believed, what a removed key ends, and which layers a
+//! node may use.
 
 use super::*;
 use crate::RefusedReason;
