@@ -1,21 +1,40 @@
-//! Key files of arbitrary bytes: texts that can be read hold the keys that their lines show, and no
+//! Key files and files of public keys of arbitrary bytes: texts that can be read hold the keys that their lines show, and no
 //! error shows a line.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use suci::security::{ClusterKey, Keyring};
+use suci::NodeId;
+use suci::security::{ClusterKey, Keyring, NodeKey, PublicKeys};
+
+/// Files of public keys: a text that can be read says what its own text says again, no node has
+/// more than two keys, and no key belongs to two nodes.
+fn public_keys(text: &str) {
+    let _ = Keyring::<NodeKey>::parse(text);
+    let Ok(keys) = PublicKeys::parse(text) else {
+        return;
+    };
+    assert!(PublicKeys::parse(&keys.to_string()) == Ok(keys.clone()));
+    let nodes: Vec<NodeId> = keys.nodes().collect();
+    let mut all: Vec<_> = nodes.iter().flat_map(|node| keys.of(*node)).collect();
+    assert!(nodes.iter().all(|node| (1..=2).contains(&keys.of(*node).len())));
+    let count = all.len();
+    all.sort();
+    all.dedup();
+    assert_eq!(all.len(), count);
+}
 
 fuzz_target!(|data: &[u8]| {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
     };
-    match Keyring::parse(text) {
+    public_keys(text);
+    match Keyring::<ClusterKey>::parse(text) {
         Ok(keys) => {
             let lines: Vec<String> = keys
                 .iter()
                 .map(|key| key.to_secret_text().to_string())
                 .collect();
-            assert!(Keyring::parse(&lines.join("\n")) == Ok(keys));
+            assert!(Keyring::<ClusterKey>::parse(&lines.join("\n")) == Ok(keys));
         }
         Err((line, error)) => {
             let said = format!("{line:?} {error} {error:?}");

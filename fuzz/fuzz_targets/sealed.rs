@@ -4,15 +4,26 @@
 
 use libfuzzer_sys::fuzz_target;
 use std::sync::Arc;
-use suci::security::{Cipher, ClusterKey, Keyring};
+use suci::NodeId;
+use suci::security::{Cipher, ClusterKey, Keyring, NodeKey, PublicKeys};
 use suci_proto::security::{AEAD_TAG, Handshakes, Security};
 
 const INIT: &[u8] = b"context of INIT";
 const ACCEPT: &[u8] = b"context of ACCEPT";
 
-fn makes(cipher: Cipher) -> Arc<dyn Handshakes> {
-    let keys = Keyring::from(ClusterKey::from_bytes([7; 32]));
-    match keys.security(cipher) {
+/// The node at the other end, which is also this one: it knows its own key.
+const PEER: NodeId = NodeId(1);
+
+/// Handshakes with a cluster key, or with the key of a node.
+fn makes(cipher: Cipher, of_node: bool) -> Arc<dyn Handshakes> {
+    let security = if of_node {
+        let own = NodeKey::from_bytes([7; 32]).unwrap();
+        let public = PublicKeys::parse(&format!("{PEER} {}", own.public())).unwrap();
+        public.security(PEER, &own.into(), cipher).unwrap()
+    } else {
+        Keyring::from(ClusterKey::from_bytes([7; 32])).security(cipher)
+    };
+    match security {
         Security::Sealed(makes) => makes,
         Security::Plain => unreachable!("keys seal"),
     }
@@ -33,22 +44,22 @@ fuzz_target!(|data: &[u8]| {
     let Some((&[kind, at, cipher, low, high], rest)) = data.split_first_chunk::<5>() else {
         return;
     };
-    let cipher = Cipher::ALL[usize::from(cipher) % 3];
-    let makes = makes(cipher);
+    let (cipher, of_node) = (Cipher::ALL[usize::from(cipher) % 3], cipher >= 128);
+    let makes = makes(cipher, of_node);
     let mut first = vec![0; makes.message_len()];
-    let mut initiator = makes.initiate(0, INIT, &mut first).unwrap();
+    let mut initiator = makes.initiate(PEER, 0, INIT, &mut first).unwrap();
     if kind % 4 == 0 {
-        assert!(makes.respond(rest, &first).is_err() || rest == INIT);
-        assert!(makes.respond(INIT, rest).is_err());
+        assert!(makes.respond(PEER, rest, &first).is_err() || rest == INIT);
+        assert!(makes.respond(PEER, INIT, rest).is_err());
         assert!(initiator.finish(ACCEPT, rest).is_err());
     }
     let (message, differs) = changed(&first, at, rest);
-    assert_eq!(makes.respond(INIT, &message).is_err(), differs);
+    assert_eq!(makes.respond(PEER, INIT, &message).is_err(), differs);
     if kind % 4 < 2 {
         return;
     }
     let mut second = vec![0; makes.message_len()];
-    let responder = makes.respond(INIT, &first).unwrap();
+    let responder = makes.respond(PEER, INIT, &first).unwrap();
     let mut theirs = responder.answer(ACCEPT, &mut second).unwrap();
     let (message, differs) = changed(&second, at, rest);
     if differs {

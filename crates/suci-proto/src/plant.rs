@@ -69,6 +69,8 @@ pub const OF_DEFENCES: &[&str] = &[
     "window-before-authentication",
     "challenges-unlimited",
     "length-not-pinned",
+    "key-of-any-node",
+    "layers-unchecked",
 ];
 
 /// Faults of groups that the simulator finds in its profile `groups`.

@@ -180,7 +180,8 @@ pub enum Step {
     Finish(usize, usize, u32),
     /// A program decides about its traffic to another host's node.
     Decide(usize, usize, Will),
-    /// The cluster keys of a host become these, the newest first.
+    /// The keys of a host become those with these numbers, the newest first: of the cluster, or its
+    /// own and those that it knows of others.
     Keys(usize, Vec<u64>),
     /// A host may have been restored from a snapshot: another one may have its keys, too.
     Restored(usize),
@@ -244,6 +245,8 @@ pub struct Options {
     pub remote: Option<RemotePlan>,
     /// Packets are sealed.
     pub sealed: bool,
+    /// They are sealed under keys of nodes, not of the cluster.
+    pub node_keys: bool,
     /// If greater than 0, each process is a member of one cluster, and its book has only the first
     /// hosts, as many as this.
     pub seeds: usize,
@@ -384,6 +387,7 @@ impl Options {
             churn: None,
             remote: None,
             sealed: false,
+            node_keys: false,
             seeds: 0,
             groups: None,
             sockets: None,

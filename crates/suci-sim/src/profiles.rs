@@ -72,7 +72,8 @@ pub enum Profile {
     Channels,
     /// Programs read and change memory of others.
     Remote,
-    /// Packets are sealed, in a run of one of the other profiles; keys are rotated.
+    /// Packets are sealed, in a run of one of the other profiles, under a key of the cluster or
+    /// under keys of nodes; keys are rotated.
     Sealed,
     /// Groups and their collective operations.
     Groups,
@@ -270,6 +271,7 @@ pub fn options(seed: u64, profile: Profile, nodes: Option<usize>) -> Options {
 fn sealed(mut run: Options) -> Options {
     let mut rng = Rng::new(run.seed, 12);
     run.sealed = true;
+    run.node_keys = Rng::new(run.seed, 23).chance(400_000);
     for config in &mut run.configs {
         config.phase_packets = rng.pick(&[1_024, 1_024, 5_000, PHASE_PACKETS]);
         config.phase_time = rng.pick(&[SHORT_PHASE, SHORT_PHASE * 6, PHASE_TIME]);
@@ -287,8 +289,8 @@ fn sealed(mut run: Options) -> Options {
     run
 }
 
-/// Rotates the cluster key: first every host takes two, at its own time, then the new one alone. In
-/// some runs a host has another key in between, and nobody talks to it.
+/// Rotates the keys of the cluster or of its nodes: first every host takes two, at its own time,
+/// then the new one alone. In some runs a host has another key in between, and nobody talks to it.
 fn rotate(run: &mut Options, rng: &mut Rng) {
     let (old, new, wrong) = (FIRST_KEY, FIRST_KEY + 1, FIRST_KEY + 2);
     let third = nanos(run.faults_for) / 3;

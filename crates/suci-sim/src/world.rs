@@ -121,7 +121,7 @@ pub struct World {
     pub(crate) hosts: Vec<Host>,
     /// One-sided operations.
     pub(crate) remote: SharedOracle,
-    /// The cluster keys of each host, and what was sealed under them.
+    /// The keys of each host, and what was sealed under them.
     pub(crate) keys: Vec<RecordingHandshakes>,
     pub(crate) ledger: SealLedger,
     /// Groups.
@@ -151,7 +151,13 @@ impl World {
         let network = Network::new(seed, count, options.links.clone(), options.faults.clone());
         let mut rng = Rng::new(seed, 3);
         let ledger = SealLedger::default();
-        let keys = |_| RecordingHandshakes::new(ledger.clone(), &[FIRST_KEY]);
+        let keys = |host: HostId| match options.node_keys {
+            true => {
+                let owner = NodeId(options.node(host));
+                RecordingHandshakes::of_node(ledger.clone(), owner, &[FIRST_KEY])
+            }
+            false => RecordingHandshakes::new(ledger.clone(), &[FIRST_KEY]),
+        };
         let keys = (0..count).map(keys).collect();
         let hosts = (0..count)
             .map(|host| Host::new(&options, &nodes, host, &mut rng))

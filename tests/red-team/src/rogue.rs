@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use suci::security::{Cipher, ClusterKey, Keyring};
-use suci_proto::security::{AEAD_TAG, ConnectionKeys, Handshakes, Initiator, Security};
+use suci_proto::security::{AEAD_TAG, ConnectionKeys, Handshakes, Initiator, KeyKind, Security};
 use suci_proto::types::{Incarnation, NodeId};
 use suci_proto::wire::{
     self, Accept, Cookie, CrcScope, Credit, Header, Hello, Init, PacketType, Params, SealedHeader,
@@ -86,6 +86,7 @@ impl Invitation {
             cookie: self.cookie.cookie,
             grant,
             params: Params {
+                node_keys: makes.is_some_and(|makes| makes.kind() == KeyKind::Node),
                 sealed: len.map(|len| vec![0; len]),
                 ..Params::default()
             },
@@ -99,7 +100,7 @@ impl Invitation {
             let context = wire::handshake_context(&bytes, len);
             let at = bytes.len().saturating_sub(len);
             let message = bytes.get_mut(at..).unwrap_or_default();
-            initiator = Some(makes.initiate(0, &context, message).map_err(text)?);
+            initiator = Some(makes.initiate(VICTIM, 0, &context, message).map_err(text)?);
             wire::seal(&mut bytes);
         }
         Ok((bytes, initiator))
@@ -162,11 +163,21 @@ pub(crate) struct Rogue {
 impl Rogue {
     /// Connects as `node`.
     pub(crate) fn connect(scene: &Scene, node: u32) -> Result<Self, String> {
-        let socket = socket_to(scene.address())?;
         let makes = scene.sealed().then(member).transpose()?;
+        Self::connect_with(scene.address(), node, makes.as_ref(), LIMIT)
+    }
+
+    /// Connects to the victim at that address as `node`, in sealed mode with these handshakes.
+    pub(crate) fn connect_with(
+        victim: SocketAddr,
+        node: u32,
+        makes: Option<&Arc<dyn Handshakes>>,
+        limit: Duration,
+    ) -> Result<Self, String> {
+        let socket = socket_to(victim)?;
         let invitation = invited(&socket, node, 0x5eed_0000 + u64::from(node))?;
-        let (init, mut initiator) = invitation.init(makes.as_ref())?;
-        let end = Instant::now() + LIMIT;
+        let (init, mut initiator) = invitation.init(makes)?;
+        let end = Instant::now() + limit;
         while Instant::now() < end {
             socket.send(&init).map_err(text)?;
             let Some((header, bytes)) = answer(&socket) else {

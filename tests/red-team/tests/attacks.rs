@@ -134,3 +134,13 @@ fn foreign_session_fails() {
 fn unknown_frames_fail() {
     fails("unknown-frames");
 }
+
+#[test]
+fn impostor_fails() {
+    fails("impostor");
+}
+
+#[test]
+fn denied_layer_fails() {
+    fails("denied-layer");
+}

@@ -8,6 +8,10 @@ use std::time::Instant;
 
 use suci::security::{Cipher, ClusterKey, Keyring};
 use suci_proto::security::{AEAD_TAG, Security};
+use suci_proto::types::NodeId;
+
+/// A cluster key is that of all nodes.
+const PEER: NodeId = NodeId(0);
 
 /// Bytes of a packet behind its header, and before its tag.
 const BODY: usize = 1_440;
@@ -22,9 +26,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("a keyring seals".into());
     };
     let (mut first, mut second) = (vec![0; makes.message_len()], vec![0; makes.message_len()]);
-    let mut initiator = makes.initiate(0, b"INIT", &mut first)?;
+    let mut initiator = makes.initiate(PEER, 0, b"INIT", &mut first)?;
     let mut theirs = makes
-        .respond(b"INIT", &first)?
+        .respond(PEER, b"INIT", &first)?
         .answer(b"ACCEPT", &mut second)?;
     let ours = initiator.finish(b"ACCEPT", &second)?;
     let (body, header) = ([7; BODY], [0x10; 16]);

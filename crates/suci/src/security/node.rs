@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use suci_proto::Renewal;
-use suci_proto::security::{HandshakeError, Handshakes, Initiator, KeyKind, Responder};
+use suci_proto::security::{HandshakeError, Handshakes, Initiator, KeyKind, Responder, Security};
 use suci_proto::types::{Layers, NodeId};
 
 /// Tells this protocol from all others that may use the same keys.
@@ -88,10 +88,28 @@ impl NodeKeyring {
         Some(made)
     }
 
+    /// The keys of `peer`.
+    #[cfg(not(suci_plant))]
+    fn keys_of(&self, peer: NodeId) -> Vec<PublicKey> {
+        self.public.of(peer).to_vec()
+    }
+
+    /// The keys of `peer`, or with the planted fault `key-of-any-node` those of all.
+    #[cfg(suci_plant)]
+    fn keys_of(&self, peer: NodeId) -> Vec<PublicKey> {
+        if suci_proto::plant::active("key-of-any-node") {
+            let all = self.public.nodes();
+            return all.flat_map(|node| self.public.of(node)).copied().collect();
+        }
+        self.public.of(peer).to_vec()
+    }
+
     /// The pairs of an own key's number and a key of `peer`, in order of preference.
-    fn pairs(&self, peer: NodeId) -> impl Iterator<Item = (usize, PublicKey)> {
-        let theirs = self.public.of(peer);
-        (0..self.own.len()).flat_map(|number| theirs.iter().map(move |key| (number, *key)))
+    fn pairs(&self, peer: NodeId) -> Vec<(usize, PublicKey)> {
+        let theirs = self.keys_of(peer);
+        let pairs =
+            (0..self.own.len()).flat_map(|number| theirs.iter().map(move |key| (number, *key)));
+        pairs.collect()
     }
 
     /// How connections are to get new keys when `new` takes the place of these: of one peer, or of
@@ -130,6 +148,26 @@ fn renewal(
         Some(Renewal::Replace)
     } else {
         None
+    }
+}
+
+impl PublicKeys {
+    /// The engine's setting for `node` with these public keys, which seals with `cipher`: for tests
+    /// that drive an engine themselves.
+    ///
+    /// # Errors
+    /// [`KeyError::NotListed`].
+    #[doc(hidden)]
+    pub fn security(
+        self,
+        node: NodeId,
+        own: &Keyring<NodeKey>,
+        cipher: Cipher,
+    ) -> Result<Security, KeyError> {
+        let keys = Arc::new(NodeKeyring::new(node, own, self)?);
+        Ok(Security::Sealed(Arc::new(NodeHandshakes::new(
+            keys, cipher,
+        ))))
     }
 }
 
@@ -190,7 +228,7 @@ impl Handshakes for NodeHandshakes {
         message: &mut [u8],
     ) -> Result<Box<dyn Initiator>, HandshakeError> {
         let keys = self.keys();
-        let pairs: Vec<_> = keys.pairs(peer).collect();
+        let pairs = keys.pairs(peer);
         let at = usize::try_from(turn).unwrap_or(0).checked_rem(pairs.len());
         let pair = at.and_then(|at| pairs.get(at));
         let (number, theirs) = *pair.ok_or(HandshakeError::UnknownPeer)?;
@@ -207,7 +245,7 @@ impl Handshakes for NodeHandshakes {
         message: &[u8],
     ) -> Result<Box<dyn Responder>, HandshakeError> {
         let keys = self.keys();
-        let starts = keys.pairs(peer);
+        let starts = keys.pairs(peer).into_iter();
         let starts = starts.filter_map(|(number, theirs)| keys.start(number, theirs, false));
         handshake::respond(starts, self.cipher, context, message)
     }

@@ -142,7 +142,7 @@ fn layers_that_a_node_may_not_use_are_typed_errors() {
     let end = Instant::now() + LONG;
     let reason = loop {
         assert!(Instant::now() < end);
-        a.poll().unwrap();
+        a.poll(Duration::ZERO).unwrap();
         match b.next_timeout(Duration::from_millis(10)).unwrap() {
             Some(Next::Event(Event::NotDelivered { reason, .. })) => break reason,
             Some(Next::Message(message)) => panic!("received {message:?}"),
@@ -171,8 +171,8 @@ fn layers_that_a_node_may_not_use_are_typed_errors() {
     let end = Instant::now() + LONG;
     while b.send(a.id(), "permitted").is_err() {
         assert!(Instant::now() < end);
-        a.poll().unwrap();
-        b.poll().unwrap();
+        a.poll(Duration::ZERO).unwrap();
+        b.poll(Duration::ZERO).unwrap();
     }
     assert_eq!(take(&mut a).payload, "permitted");
 }

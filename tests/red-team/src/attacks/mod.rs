@@ -1,6 +1,7 @@
 //! The attacks, and the defence that stops each.
 
 mod handshake;
+mod member;
 mod path;
 mod session;
 
@@ -168,5 +169,17 @@ pub const ATTACKS: &[Attack] = &[
         tries: "a peer sends frames that nobody announced",
         plants: both("unknown-frames-skipped"),
         run: session::unknown_frames,
+    },
+    Attack {
+        name: "impostor",
+        tries: "a member with a key of its own acts as another (a cluster key lets it)",
+        plants: [None, Some("key-of-any-node")],
+        run: member::impostor,
+    },
+    Attack {
+        name: "denied-layer",
+        tries: "a member sends on a layer that its public key's line does not name",
+        plants: [None, Some("layers-unchecked")],
+        run: member::denied_layer,
     },
 ];

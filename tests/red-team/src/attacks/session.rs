@@ -11,8 +11,8 @@ const ROGUE: u32 = 66;
 
 /// FRAG bits: FIRST, END, LEN.
 const FRAG: u8 = 0x80;
-const FIRST: u8 = 1;
-const END: u8 = 2;
+pub(super) const FIRST: u8 = 1;
+pub(super) const END: u8 = 2;
 const LEN: u8 = 4;
 
 const ACK: u8 = 0x10;
@@ -21,14 +21,14 @@ const RESPONSE: u8 = 0x19;
 const CLOSE: u8 = 0x0f;
 
 /// A frame of this type with these numbers.
-fn frame(kind: u8, numbers: &[u64]) -> Vec<u8> {
+pub(super) fn frame(kind: u8, numbers: &[u64]) -> Vec<u8> {
     let mut bytes = vec![kind];
     numbers.iter().for_each(|n| varint::put(&mut bytes, *n));
     bytes
 }
 
 /// Bytes of a message in a FRAG frame.
-fn fragment(kind: u8, numbers: &[u64], data: &[u8]) -> Vec<u8> {
+pub(super) fn fragment(kind: u8, numbers: &[u64], data: &[u8]) -> Vec<u8> {
     let mut bytes = frame(FRAG | LEN | kind, numbers);
     varint::put(&mut bytes, data.len() as u64);
     bytes.extend_from_slice(data);
