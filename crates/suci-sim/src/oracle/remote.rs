@@ -550,7 +550,8 @@ impl RemoteOracle {
         match cause {
             Cause::Ended => operation.ended,
             Cause::Remote(_) | Cause::Refused => void,
-            Cause::Cancelled | Cause::InvalidReply => false,
+            // No run denies a layer.
+            Cause::NotPermitted | Cause::Cancelled | Cause::InvalidReply => false,
         }
     }
 
