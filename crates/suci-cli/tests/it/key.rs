@@ -15,7 +15,8 @@ fn key(args: &[&str], file: &Path) -> Output {
 /// The 64 digits of each key in the file.
 fn secrets(file: &Path) -> Vec<String> {
     let text = fs::read_to_string(file).unwrap();
-    let lines = text.lines().filter(|line| line.starts_with("suci-key-1 "));
+    let is_key = |line: &&str| line.starts_with("suci-key-1 ") || line.starts_with("suci-node-key");
+    let lines = text.lines().filter(is_key);
     lines
         .filter_map(|line| line.split(' ').nth(1).map(str::to_owned))
         .collect()
@@ -75,4 +76,40 @@ fn files_that_do_not_fit_are_refused_with_the_remedy() {
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
     let said = refused(&["key", "show"], "chmod 600");
     assert!(!said.contains(&secrets(&file)[0]), "{said}");
+}
+
+#[test]
+fn a_nodes_key_is_made_printed_rotated_and_retired() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("node7.key");
+    let done = |args: &[&str]| {
+        let output = key(args, &file);
+        assert!(output.status.success(), "{}", errors(&output));
+        printed(&output)
+    };
+    assert!(done(&["keygen", "--node"]).contains("suci key public"));
+    let mode = fs::metadata(&file).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let mut known = secrets(&file);
+    let public = ["key", "public", "--id", "7"];
+    let line = done(&public);
+    assert!(line.starts_with("7 suci-public-1 "), "{line}");
+    let id = done(&["key", "show"]).trim_end().replace(" used", "");
+    assert!(line.trim_end().ends_with(&id), "{line}");
+    assert!(done(&["key", "rotate"]).contains("suci key public"));
+    known.extend(secrets(&file));
+    let both = done(&public);
+    assert_eq!(both.lines().count(), 2);
+    assert!(both.ends_with(&line));
+    done(&["key", "retire"]);
+    let last = done(&public);
+    assert_eq!(last.lines().count(), 1);
+    assert!(both.starts_with(&last));
+    assert_eq!(known.len(), 3);
+    assert!(known.iter().all(|secret| !both.contains(secret)));
+    // The key of a cluster has no public half.
+    let cluster = dir.path().join("cluster.key");
+    assert!(key(&["keygen"], &cluster).status.success());
+    let refused = key(&public, &cluster);
+    assert!(errors(&refused).contains("--node"), "{}", errors(&refused));
 }

@@ -283,7 +283,8 @@ impl Engine {
     }
 
     fn renew_keys_at(&mut self, now: Instant, key: usize, renewal: Renewal) {
-        let has_keys = |peer: &Peer| peer.connection.is_some() || peer.has_offer();
+        let ends = |peer: &Peer| renewal == Renewal::EndSession && peer.session.is_established();
+        let has_keys = |peer: &Peer| peer.connection.is_some() || peer.has_offer() || ends(peer);
         if self.peers.get(key).is_some_and(has_keys) {
             self.update(key, |peer, shared| peer.renew_keys(now, renewal, shared));
         }
@@ -293,7 +294,9 @@ impl Engine {
 impl Peer {
     /// As [`Engine::renew_keys`], for the connection of this peer.
     fn renew_keys(&mut self, now: Instant, renewal: Renewal, shared: &mut super::Shared) {
-        if renewal == Renewal::EndSession && self.lingering.is_none() && self.has_connection() {
+        // A session without a connection, of a lost peer or one without a slot, ends silently.
+        let ends = renewal == Renewal::EndSession && self.session.is_established();
+        if ends && self.lingering.is_none() {
             self.send_final_close(CLOSE_REVOKED, shared);
             return self.end(now, EndReason::Revoked, shared);
         }

@@ -454,11 +454,7 @@ mod tests {
         keys.set_of_node(&two_keys, before).unwrap();
         assert_eq!(changes.take(NOW), [], "nobody could know the new key");
         keys.set_of_node(&two_keys, both.clone()).unwrap();
-        let own = Some(NodeId(1));
-        assert_eq!(
-            changes.take(NOW),
-            [(own, Renewal::Replace), (None, Renewal::Replace)]
-        );
+        assert_eq!(changes.take(NOW), [(None, Renewal::Replace)]);
         keys.set_of_node(&node_key(9).into(), both).unwrap();
         assert_eq!(changes.take(NOW), [(None, Renewal::Revoke)]);
         let other = keys.set_of_node(&node_key(8).into(), public(&[(1, 1, "")]));

@@ -25,6 +25,7 @@ const PSK_LABEL: &[u8] = b"suci 1 node keys psk";
 /// The key pairs of a node, and the public keys of all nodes. Never changes: a change makes another
 /// one.
 pub(crate) struct NodeKeyring {
+    node: NodeId,
     /// The node's own pairs that its public keys list, in order of preference.
     own: Vec<Arc<KeyPair>>,
     public: PublicKeys,
@@ -52,6 +53,7 @@ impl NodeKeyring {
             return Err(KeyError::NotListed { line });
         }
         Ok(Self {
+            node,
             own,
             public,
             shared: Mutex::default(),
@@ -116,7 +118,7 @@ impl NodeKeyring {
     /// all.
     pub(crate) fn changes_to(&self, new: &Self) -> Vec<(Option<NodeId>, Renewal)> {
         let mut changes = Vec::new();
-        for peer in self.public.nodes() {
+        for peer in self.public.nodes().filter(|peer| *peer != self.node) {
             let renewal = renewal(
                 (self.public.of(peer), self.public.layers(peer)),
                 (new.public.of(peer), new.public.layers(peer)),

@@ -24,7 +24,7 @@ use suci_layers::sockets::Sockets;
 use suci_proto::message::Held;
 use suci_proto::time::Instant;
 use suci_proto::types::{ChannelId, NodeId};
-use suci_proto::{Event, Filter, Outgoing, SendError};
+use suci_proto::{Event, Filter, NOT_PERMITTED, Outgoing, SendError};
 
 /// Most commands taken in one driver cycle. All that wait when the node closes fit into one cycle.
 /// So many small messages take 20 ms, during which nothing is acknowledged. With a bound of one
@@ -342,6 +342,10 @@ impl Worker {
                     // A caller that does not wait any more needs no reason.
                     let _ = answer.give(Err(error));
                 }
+                Err(Error::NotPermitted { .. }) => account.refuse(Refused {
+                    reason: NOT_PERMITTED,
+                    ..refused
+                }),
                 Err(_) => account.refuse(refused),
             }
         }

@@ -5,9 +5,16 @@ use crate::common::{LONG, builder, take};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
+use suci::group::{Group, GroupError, MemberFailure};
+use suci::remote::{Cause, RemoteFailure, Rights};
 use suci::security::{ClusterKey, KeyError, KeyFile, Keyring, NodeKey, PublicKeys};
-use suci::{EndReason, Error, Event, Layer, NOT_PERMITTED, Next, Node, NodeBuilder, RefusedReason};
+use suci::sockets::{Address, SocketKind};
+use suci::{
+    EndReason, Error, Event, Layer, NOT_PERMITTED, Next, Node, NodeBuilder, RefusedReason,
+    SharedNode, Side,
+};
 
 fn key(byte: u8) -> NodeKey {
     NodeKey::from_bytes([byte; 32]).unwrap()
@@ -314,5 +321,116 @@ fn nodes_with_threads_change_their_keys_too() {
             assert_eq!(reason, EndReason::RevokedThere);
             return;
         }
+    }
+}
+
+/// A thread learns what a node may use after the program's call accepted the message.
+#[test]
+fn a_node_with_threads_hears_of_denied_layers() {
+    let lines = [(0, 1, ""), (1, 2, "sockets")];
+    let mut a = with_keys(0, 1, &lines).open().unwrap();
+    let b = with_keys(1, 2, &BOTH).open_threads(1).unwrap();
+    a.add_peer(b.id(), b.local_addr()).unwrap();
+    b.add_peer(a.id(), a.local_addr()).unwrap();
+    for _ in 0..2 {
+        b.send(a.id(), "hello").unwrap();
+        let end = Instant::now() + LONG;
+        let reason = loop {
+            assert!(Instant::now() < end);
+            a.poll(Duration::from_millis(5)).unwrap();
+            if let Some(Next::Event(Event::NotDelivered { reason, .. })) =
+                b.next_timeout(Duration::from_millis(5)).unwrap()
+            {
+                break reason;
+            }
+        };
+        assert_eq!(reason, NOT_PERMITTED);
+    }
+}
+
+/// Two nodes with threads, the second of which may use these layers of the first alone.
+fn restricted(layers: &str) -> (SharedNode, SharedNode) {
+    let lines = [(0, 1, ""), (1, 2, layers)];
+    let a = with_keys(0, 1, &lines).open_threads(1).unwrap();
+    let b = with_keys(1, 2, &BOTH).open_threads(1).unwrap();
+    a.add_peer(b.id(), b.local_addr()).unwrap();
+    b.add_peer(a.id(), a.local_addr()).unwrap();
+    (a, b)
+}
+
+/// The first operation begins before the handshake, the second one after it.
+#[test]
+fn denied_one_sided_operations_fail_with_their_cause() {
+    let (a, b) = restricted("messages");
+    let region = a.allocate_region(64, Rights::READ | Rights::WRITE).unwrap();
+    let (remote, handle) = (b.remote().limit(LONG), region.handle());
+    for _ in 0..2 {
+        let failed = remote.get(&handle, 0, 8).unwrap_err();
+        let is_typed = matches!(
+            &failed,
+            RemoteFailure::Operation(error) if error.cause == Cause::NotPermitted
+        );
+        assert!(is_typed, "{failed:?}");
+        remote.put(&handle, 0, vec![1; 8]).unwrap();
+        let failed = remote.flush(a.id()).unwrap_err();
+        assert!(
+            failed.to_string().contains("the word one-sided"),
+            "{failed}"
+        );
+    }
+    assert_eq!(region.read(0, 8).unwrap(), [0; 8]);
+    // The other direction is permitted, also its answers.
+    let there = b.allocate_region(64, Rights::READ | Rights::WRITE).unwrap();
+    let got = a.remote().limit(LONG).get(&there.handle(), 0, 8).unwrap();
+    assert_eq!(got, [0; 8]);
+}
+
+#[test]
+fn denied_groups_fail_at_both_members() {
+    let (a, b) = restricted("messages");
+    let members = [a.id(), b.id()];
+    let failure = |node: SharedNode, side: Side| {
+        std::thread::spawn(move || {
+            let mut group = Group::new(&node, 7, &members).unwrap();
+            group.set_limit(LONG);
+            let mut node = node;
+            let failed = group.barrier(&mut node).unwrap_err();
+            let is_typed = match &failed {
+                GroupError::Member { failure, .. } => *failure == MemberFailure::NotPermitted(side),
+                GroupError::Node(Error::NotPermitted { layer, .. }) => *layer == Layer::Groups,
+                _ => false,
+            };
+            assert!(is_typed, "{failed:?}");
+            node
+        })
+    };
+    let both = [failure(a, Side::Here), failure(b, Side::There)];
+    let both = both.map(|thread| thread.join().unwrap());
+    drop(both);
+}
+
+#[test]
+fn denied_sockets_fail_with_their_cause() {
+    let (a, b) = restricted("messages");
+    let server = a.sockets();
+    let _listener = server
+        .listen(server.bind(80).unwrap(), SocketKind::Stream, 4)
+        .unwrap();
+    let at = Address {
+        node: a.id(),
+        port: 80,
+    };
+    for _ in 0..2 {
+        let client = b.sockets().connect(None, at, SocketKind::Stream).unwrap();
+        let mut context = Context::from_waker(Waker::noop());
+        let end = Instant::now() + LONG;
+        let failed = loop {
+            assert!(Instant::now() < end);
+            match client.poll_connected(&mut context) {
+                Poll::Ready(connected) => break connected.unwrap_err(),
+                Poll::Pending => std::thread::sleep(Duration::from_millis(1)),
+            }
+        };
+        assert!(failed.to_string().contains("public keys"), "{failed}");
     }
 }

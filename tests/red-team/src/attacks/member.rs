@@ -54,7 +54,7 @@ fn handshakes() -> Result<Arc<dyn Handshakes>, String> {
 
 /// A message of one byte on `channel`.
 fn message(channel: ChannelId) -> Vec<u8> {
-    fragment(FIRST | END, &[channel.0.into(), 0, 0, 1], &[7])
+    fragment(FIRST | END, &[channel.0.into(), 0], &[7])
 }
 
 pub(super) fn impostor(setting: Setting) -> Result<Report, String> {
