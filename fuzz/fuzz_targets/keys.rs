@@ -1,5 +1,5 @@
-//! Key files and files of public keys of arbitrary bytes: texts that can be read hold the keys that their lines show, and no
-//! error shows a line.
+//! Key files and files of public keys of arbitrary bytes: texts that can be read hold the keys that
+//! their lines show, and no error shows a line.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -77,6 +77,14 @@ pub(crate) struct Accepted {
 /// lifetime.
 const COOKIE_GOOD: Duration = Duration::from_secs(COOKIE_LIFETIME.as_secs() / 2);
 
+/// Returns the reason of this node for which it can make no handshake message.
+const fn no_message(error: HandshakeError) -> RefusedCode {
+    match error {
+        HandshakeError::UnknownPeer => RefusedCode::NodeKey,
+        HandshakeError::WrongKey | HandshakeError::Unavailable => RefusedCode::Key,
+    }
+}
+
 impl Attempt {
     fn new(opening: Opening, to: SocketAddr) -> Self {
         Self {
@@ -362,11 +370,7 @@ impl Peer {
             Ok((bytes, initiator)) => (bytes, Handshake(initiator)),
             Err(error) => {
                 self.put_back(local, beginning, promise, shared);
-                let code = match error {
-                    HandshakeError::UnknownPeer => RefusedCode::NodeKey,
-                    _ => RefusedCode::Key,
-                };
-                self.postpone(now, code, shared);
+                self.postpone(now, no_message(error), shared);
                 return false;
             }
         };
@@ -533,11 +537,6 @@ impl Peer {
         let address = agreement.address.to;
         let first = agreement.first;
         let memory = agreement.grant.memory;
-        let channel_memory = agreement.params.channel_memory;
-        self.unattended = agreement.params.unattended;
-        let max_message = agreement.params.max_message;
-        let max_channels = agreement.params.max_channels;
-        let layers = agreement.params.layers;
         beginning.grant.start_at(first);
         let early = beginning.early;
         let acks = AckSettings {
@@ -567,17 +566,7 @@ impl Peer {
         }
         shared.met += usize::from(!self.is_met());
         self.last_source = Some(address);
-        self.session
-            .outbox
-            .set_initial_channel_limit(channel_memory);
-        self.session.outbox.set_session_limit(memory);
-        let is_first = !core::mem::replace(&mut self.session.connected, true);
-        self.session.outbox.set_permitted(layers, is_first);
-        self.session.suspension.on_connected();
-        self.session.outbox.set_peer_max_message(max_message);
-        self.session.outbox.set_max_channels(max_channels);
-        let permitted_here = shared.config.security.layers(self.node);
-        self.session.inbox.set_permitted(permitted_here);
+        self.apply_params(&connection.params, memory, shared);
         if !known_path && !connection.begin_on_path(&shared.paths, now) {
             shared.paths.ask(self.node, address);
         }
@@ -592,6 +581,22 @@ impl Peer {
         self.hear(now, shared);
         // Messages on channels that the peer does not permit are not delivered.
         self.report_completions(shared);
+    }
+
+    /// Applies the peer's parameters to the session, and its first memory credit.
+    fn apply_params(&mut self, params: &Params, memory: u64, shared: &Shared) {
+        self.unattended = params.unattended;
+        let permitted_here = shared.config.security.layers(self.node);
+        let session = &mut self.session;
+        let is_first = !core::mem::replace(&mut session.connected, true);
+        session.suspension.on_connected();
+        session.inbox.set_permitted(permitted_here);
+        let outbox = &mut session.outbox;
+        outbox.set_initial_channel_limit(params.channel_memory);
+        outbox.set_session_limit(memory);
+        outbox.set_peer_max_message(params.max_message);
+        outbox.set_max_channels(params.max_channels);
+        outbox.set_permitted(params.layers, is_first);
     }
 
     fn log_connected(&self, now: Instant, shared: &mut Shared) {

@@ -28,6 +28,8 @@ pub(crate) fn suci(args: &[&str]) -> Command {
         "SUCI_FD",
         "SUCI_FAULTS",
         "SUCI_KEY_FILE",
+        "SUCI_NODE_KEY_FILE",
+        "SUCI_PUBLIC_KEYS_FILE",
         "SUCI_NOTICES",
         "SUCI_RMEM_MAX",
         "SUCI_SHARED_MEMORY",
