@@ -284,6 +284,7 @@ fn every_vector_means_what_the_page_says() {
             "ethernet",
             "active",
             "sealed",
+            "node-keys",
             "membership",
             "sockets",
             "routes",
