@@ -16,7 +16,11 @@ fn public_keys(text: &str) {
     assert!(PublicKeys::parse(&keys.to_string()) == Ok(keys.clone()));
     let nodes: Vec<NodeId> = keys.nodes().collect();
     let mut all: Vec<_> = nodes.iter().flat_map(|node| keys.of(*node)).collect();
-    assert!(nodes.iter().all(|node| (1..=2).contains(&keys.of(*node).len())));
+    assert!(
+        nodes
+            .iter()
+            .all(|node| (1..=2).contains(&keys.of(*node).len()))
+    );
     let count = all.len();
     all.sort();
     all.dedup();
