@@ -26,6 +26,9 @@ const SETTLING: Duration = Duration::from_secs(2);
 /// whose process the link was not up yet: it may be that of an earlier process.
 const GRACE: u32 = 2;
 
+/// Intervals between messages within which a neighbour of a node that left passes that on.
+const NEWS: u32 = 2;
+
 /// A change of the members, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
@@ -392,7 +395,7 @@ impl Membership {
         let is_fresh = !entry.was_up && now < entry.since + grace;
         match contact {
             Contact::Up(process) if process == record.incarnation => {
-                entry.replaced_since = None;
+                (entry.replaced_since, entry.ended_since) = (None, None);
                 let is_new = !core::mem::replace(&mut entry.was_up, true);
                 if is_new && record.status != Status::Alive {
                     // It can refute only what it hears of.
@@ -409,7 +412,13 @@ impl Membership {
                 if process != record.incarnation => {}
             Contact::Silent(_) | Contact::Ended(None) if is_fresh => {}
             Contact::Silent(_) => self.suspect(now, record),
-            Contact::Ended(_) => self.bury(now, record),
+            Contact::Ended(_) => {
+                // It may have left, and told others.
+                let since = *entry.ended_since.get_or_insert(now);
+                if now >= since + self.settings.interval * NEWS {
+                    self.bury(now, record);
+                }
+            }
             Contact::Unknown => {}
         }
     }

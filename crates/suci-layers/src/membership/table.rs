@@ -58,6 +58,8 @@ pub(super) struct Entry {
     digest: u32,
     /// Since when another process than the record's answers under this node ID.
     pub(super) replaced_since: Option<Instant>,
+    /// Since when its process is known to have ended, by the link to it alone.
+    pub(super) ended_since: Option<Instant>,
     /// The link was up since the record came.
     pub(super) was_up: bool,
 }
@@ -101,6 +103,7 @@ impl MemberTable {
             since: now,
             digest: digest(&record),
             replaced_since: None,
+            ended_since: None,
             was_up: false,
         };
         self.entries.insert(at, entry);

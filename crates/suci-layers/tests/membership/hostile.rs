@@ -1,4 +1,4 @@
-//! Members that lie.
+//! Members that lie, leave and die.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -220,4 +220,30 @@ fn a_process_that_took_a_members_place_does_not_keep_it_alive() {
         world.member.on_time(world.now);
     }
     assert_eq!(world.changes().last(), Some(&Change::Failed(VICTIM)));
+}
+
+/// The port of a member that left is closed before all have heard of it.
+#[test]
+fn a_member_that_left_has_not_failed_because_its_process_ended() {
+    let left = Record {
+        status: Status::Left,
+        ..record(2, 5, 1)
+    };
+    for (told, expected) in [
+        (true, Change::Left(VICTIM)),
+        (false, Change::Failed(VICTIM)),
+    ] {
+        let mut world = World::new(100);
+        world.tell(VICTIM, vec![record(2, 5, 1)], None);
+        world.changes();
+        let ended = Contact::Ended(Some(Incarnation(5)));
+        world.member.on_contact(world.now, VICTIM, ended);
+        world.now += Duration::from_millis(300);
+        if told {
+            world.tell(LIAR, vec![left], None);
+        }
+        world.now += Duration::from_millis(300);
+        world.member.on_contact(world.now, VICTIM, ended);
+        assert_eq!(world.changes(), [expected]);
+    }
 }
