@@ -263,8 +263,8 @@ pub enum Error {
     Key(#[from] KeyError),
     /// The keys of a plain node cannot be changed, since it has none.
     #[error(
-        "this node was opened without keys of this kind: open it with them (cluster: key_file, or SUCI_KEY_FILE; node: \
-         node_key_files, or SUCI_NODE_KEY_FILE and SUCI_PUBLIC_KEYS_FILE), then change them"
+        "this node was opened without keys of this kind: open it with them (a cluster's: \
+         SUCI_KEY_FILE; a node's own: SUCI_NODE_KEY_FILE and SUCI_PUBLIC_KEYS_FILE), then change them"
     )]
     NotSealed,
     /// A node without a cluster key outside of loopback.
