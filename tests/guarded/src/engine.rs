@@ -3,9 +3,7 @@
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use suci::security::{Cipher, ClusterKey, Keyring};
 use suci_proto::limits::ETHERNET_MTU;
-use suci_proto::security::Security;
 use suci_proto::time::{Duration, Instant};
 use suci_proto::types::{ChannelId, Ecn, Incarnation, Kind, NodeId};
 use suci_proto::{Arrival, CallId, Config, Engine, Identity, Message, Outgoing, TransmitResult};
@@ -25,20 +23,7 @@ const MTU: usize = ETHERNET_MTU;
 const MAX_SEGMENTS: usize = 64;
 
 pub(crate) fn round_trip(rounds: usize) -> Done {
-    round_trips(rounds, Security::Plain)
-}
-
-pub(crate) fn sealed_round_trip(rounds: usize) -> Done {
-    round_trips(rounds, sealed())
-}
-
-/// Sealed mode with the cipher that most machines choose.
-fn sealed() -> Security {
-    Keyring::from(ClusterKey::from_bytes([1; 32])).security(Cipher::Aes128Gcm)
-}
-
-fn round_trips(rounds: usize, security: Security) -> Done {
-    let mut pair = Pair::new(security);
+    let mut pair = Pair::new();
     let payload = Bytes::from_static(&SMALL);
     for _ in 0..rounds {
         pair.send(0, &payload, 1);
@@ -51,7 +36,7 @@ fn round_trips(rounds: usize, security: Security) -> Done {
 
 /// As [`round_trip`], but with a request and its reply.
 pub(crate) fn call(rounds: usize) -> Done {
-    let mut pair = Pair::new(Security::Plain);
+    let mut pair = Pair::new();
     let payload = Bytes::from_static(&SMALL);
     for round in 0..rounds {
         let call = CallId(round as u64);
@@ -79,7 +64,7 @@ pub(crate) fn middle(rounds: usize) -> Done {
 }
 
 fn batches(rounds: usize, payload: Bytes) -> Done {
-    let mut pair = Pair::new(Security::Plain);
+    let mut pair = Pair::new();
     for _ in 0..rounds {
         pair.send(0, &payload, BATCH);
         pair.until_received(1, BATCH);
@@ -87,17 +72,9 @@ fn batches(rounds: usize, payload: Bytes) -> Done {
     pair.done((rounds * BATCH) as u64)
 }
 
-pub(crate) fn large(rounds: usize) -> Done {
-    large_messages(rounds, Security::Plain)
-}
-
-pub(crate) fn sealed_large(rounds: usize) -> Done {
-    large_messages(rounds, sealed())
-}
-
 /// A unit is a packet that the receiver took: full but for the last of a message.
-fn large_messages(rounds: usize, security: Security) -> Done {
-    let mut pair = Pair::new(security);
+pub(crate) fn large(rounds: usize) -> Done {
+    let mut pair = Pair::new();
     let payload = Bytes::from(vec![5; LARGE]);
     for _ in 0..rounds {
         pair.send(0, &payload, 1);
@@ -140,12 +117,11 @@ fn outgoing(payload: Bytes) -> Outgoing {
 
 impl Pair {
     /// Two engines that have exchanged a message.
-    fn new(security: Security) -> Self {
+    fn new() -> Self {
         let now = Instant::ZERO + Duration::from_secs(1);
         let engine = |host: usize| {
             let config = Config {
                 ack_on_poll: true,
-                security: security.clone(),
                 ..Config::default()
             };
             let identity = Identity {

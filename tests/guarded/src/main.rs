@@ -73,8 +73,6 @@ const WORKLOADS: &[(&str, Workload)] = &[
     ("engine-batch", engine::batch),
     ("engine-middle", engine::middle),
     ("engine-large", engine::large),
-    ("engine-round-trip-sealed", engine::sealed_round_trip),
-    ("engine-large-sealed", engine::sealed_large),
     ("node-round-trip", node::round_trip),
     ("node-batch", node::batch),
     ("node-large", node::large),

@@ -69,20 +69,6 @@ const WORKLOADS: &[Workload] = &[
         has_host: false,
     },
     Workload {
-        name: "engine-round-trip-sealed",
-        what: "As engine-round-trip, but sealed with AES-128-GCM, whose instructions are counted, too",
-        unit: "round trip",
-        rounds: 500,
-        has_host: false,
-    },
-    Workload {
-        name: "engine-large-sealed",
-        what: "As engine-large, but sealed with AES-128-GCM, whose instructions are counted, too",
-        unit: "full packet",
-        rounds: 10,
-        has_host: false,
-    },
-    Workload {
         name: "node-round-trip",
         what: "Two `Node`s over loopback: 64 B there and back, in calls that block",
         unit: "round trip",
