@@ -1,9 +1,11 @@
 //! Compilers, and the library to link with.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The folder of this crate.
 pub(crate) fn crate_dir() -> &'static Path {
@@ -117,7 +119,11 @@ pub(crate) fn run(command: &mut Command) -> String {
 impl Compiler {
     /// Compiles a program against the library, without a warning. Returns its path.
     pub(crate) fn compile(self, source: &Path, name: &str, flags: &[&str]) -> PathBuf {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
         let program = scratch().join(format!("{name}-{}", self.program));
+        // Two tests may compile the same program, and one that is being written cannot run.
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let written = program.with_extension(number.to_string());
         let include = crate_dir().join("include");
         let mut command = Command::new(self.program);
         command
@@ -137,12 +143,13 @@ impl Compiler {
             .arg(crate_dir().join("tests/c"))
             .arg(source)
             .arg("-o")
-            .arg(&program)
+            .arg(&written)
             .arg("-L")
             .arg(library())
             .args(["-lsuci", "-lpthread"])
             .arg(format!("-Wl,-rpath,{}", library().display()));
         run(&mut command);
+        fs::rename(&written, &program).unwrap();
         program
     }
 }

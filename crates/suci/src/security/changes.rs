@@ -201,11 +201,18 @@ impl SharedClusterKeys {
         if now == *last {
             return;
         }
-        *last = now;
+        let before = std::mem::replace(last, now);
         match file.read_stamped() {
             Ok((keys, stamp)) => {
                 *last = Some(stamp);
                 self.replace(&mut state, keys);
+            }
+            // It may be readable next time, without another change.
+            Err(error @ KeyError::Unreadable { .. }) => {
+                *last = None;
+                if before.is_some() {
+                    log::key_file_unusable(self.node, &error);
+                }
             }
             Err(error) => log::key_file_unusable(self.node, &error),
         }
@@ -256,11 +263,18 @@ impl SharedNodeKeys {
         if now == *last {
             return;
         }
-        *last = now;
+        let before = std::mem::replace(last, now);
         match files.read(self.node) {
             Ok((keys, stamps)) => {
                 *last = stamps;
                 self.replace(keys);
+            }
+            // They may be readable next time, without another change.
+            Err(error @ KeyError::Unreadable { .. }) => {
+                *last = (None, None);
+                if before != *last {
+                    log::key_file_unusable(self.node, &error);
+                }
             }
             Err(error) => log::key_file_unusable(self.node, &error),
         }

@@ -413,12 +413,16 @@ impl PublicKeysFile {
         if mode & OTHERS_WRITE != 0 {
             return Err(KeyError::WritableByOthers { path: path(), mode });
         }
-        let keys = PublicKeys::parse(&text).map_err(|(line, problem)| KeyError::Text {
+        let wrong = |(line, problem)| KeyError::Text {
             path: path(),
             line: Some(line),
             problem,
-        });
-        Ok((keys?, stamp))
+        };
+        // A line that was cut behind the key would permit all layers.
+        if !text.is_empty() && !text.ends_with('\n') {
+            return Err(wrong((text.lines().count(), KeyTextError::Cut)));
+        }
+        Ok((PublicKeys::parse(&text).map_err(wrong)?, stamp))
     }
 
     /// The state of the file; nothing if there is no such file now.
@@ -550,6 +554,21 @@ mod tests {
         }
         fs::set_permissions(file.path(), fs::Permissions::from_mode(0o400)).unwrap();
         assert!(file.read().is_ok());
+    }
+
+    #[test]
+    fn a_file_of_public_keys_that_was_cut_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = PublicKeysFile::new(dir.path().join("public.keys"));
+        let key = crate::security::NodeKey::from_bytes([1; 32]).unwrap();
+        let whole = format!("# all\n7 {} messages\n", key.public());
+        fs::write(&file.path, &whole).unwrap();
+        assert!(file.read().is_ok());
+        for cut in [1, " messages\n".len()] {
+            fs::write(&file.path, &whole[..whole.len() - cut]).unwrap();
+            let said = file.read().unwrap_err().to_string();
+            assert!(said.contains("line 2: the line does not end"), "{said}");
+        }
     }
 
     #[test]

@@ -65,6 +65,11 @@ pub enum KeyTextError {
     /// The cryptographic library cannot use the key.
     #[error("the cryptographic library cannot use this key: make another one")]
     Unusable,
+    /// The last line of a file of public keys has no end.
+    #[error(
+        "the line does not end, so more may be missing: write the whole file under another name, then rename it"
+    )]
+    Cut,
     /// A line of a file of public keys does not begin with the ID of a node.
     #[error(
         "the line does not begin with the ID of a node: it is \"NODE suci-public-1 DIGITS ID\""
