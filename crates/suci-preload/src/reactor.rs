@@ -6,6 +6,7 @@ use crate::task;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -50,8 +51,16 @@ impl Reactor {
     fn serve(&self) {
         let mut events: Vec<Event> = Vec::with_capacity(EVENTS);
         loop {
-            // A signal may interrupt it.
-            let _ = epoll::wait(&self.epoll, spare_capacity(&mut events), None);
+            match epoll::wait(&self.epoll, spare_capacity(&mut events), None) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => {
+                    crate::tell(format_args!(
+                        "the program closed a descriptor of this library ({error}), so its \
+                         connections to nodes stand still; it must close only its own"
+                    ));
+                    return;
+                }
+            }
             for event in events.drain(..) {
                 let link = lock(&self.links).get(&event.data.u64()).cloned();
                 if let Some(link) = link {

@@ -1280,9 +1280,10 @@ int suci_operation_wait(suci_node node, const suci_operation *operation, uint64_
  *
  *  Each operation takes a `pending`. If it is null, the call waits for the end. Else the call only
  *  begins, and *pending becomes the operation: it goes on by itself, as suci_pending_test() and
- *  suci_pending_wait() tell. Memory for the result belongs to the operation until it is over or
- *  suci_pending_free() was called; other memory is copied. `timeout` is the time that the operation
- *  may take from its beginning on. An operation that takes longer fails at all members.
+ *  suci_pending_wait() tell. Memory for the result belongs to the operation until
+ *  suci_pending_wait(), which fills it, or suci_pending_free() returned; other memory is copied.
+ *  `timeout` is the time that the operation may take from its beginning on. An operation that takes
+ *  longer fails at all members.
  *
  *  Errors of operations: SUCI_E_MEMBER: a member died, closed its node, or gave up, or this one is
  *   no member any more; SUCI_E_DIFFERENT: the calls of the members differ; suci_error_info.node is
@@ -1348,8 +1349,8 @@ int suci_group_members(suci_group group, uint32_t *members, size_t capacity, siz
  * apart goes on by itself. All members must say so. Blocks: no. Threads: any. */
 int suci_group_let_parts_go_on(suci_group group, bool go_on);
 
-/* Sets *over to whether an operation is over, well or not: suci_pending_wait() then returns at
- * once. Carries it on, on a caller-driven node. Blocks: no. Threads: node. */
+/* Sets *over to whether an operation is over, well or not: suci_pending_wait() then returns at once,
+ * with the result. Carries it on, on a caller-driven node. Blocks: no. Threads: node. */
 int suci_pending_test(suci_node node, suci_pending pending, bool *over);
 
 /* Waits until an operation is over, and returns its result; the handle is freed then. Errors: as

@@ -115,7 +115,10 @@ impl<H: Host> ServedGroups<H> {
             for purpose in ended.unwrap_or_default() {
                 carrier.engine().end_group(served.group.channel(*purpose));
                 if *purpose == Purpose::Questions {
-                    over.insert(served.group.number, OverGroup::of(&served.group));
+                    // One that ended before keeps what it owes.
+                    let number = served.group.number;
+                    over.entry(number)
+                        .or_insert_with(|| OverGroup::of(&served.group));
                 }
             }
             served.ended = progress.ended;
