@@ -84,7 +84,10 @@ impl Process {
                 self.heard.entry(packet.sender).or_insert(cx.now);
             }
         }
-        let sender = cx.nodes.get(first.source).copied().map(NodeId);
+        // An attacker's packet with the address of another node comes together with that node's.
+        let honest = train.iter().find(|packet| !packet.fate.hostile);
+        let sender = cx.nodes.get(honest.unwrap_or(first).source);
+        let sender = sender.copied().map(NodeId);
         self.touched.extend(sender);
         let arrival = Arrival {
             to: None,
