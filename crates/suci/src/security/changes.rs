@@ -49,7 +49,7 @@ impl NodeFiles {
     fn read(&self, node: NodeId) -> Result<(Arc<NodeKeyring>, Stamps), KeyError> {
         let (own, first) = self.own.read_stamped()?;
         let (public, second) = self.public.read_stamped()?;
-        let keys = NodeKeyring::new(node, &own, public)?;
+        let keys = NodeKeyring::new(node, &own, public);
         Ok((Arc::new(keys), (Some(first), Some(second))))
     }
 }
@@ -72,11 +72,13 @@ impl SharedKeys {
                 Self::Cluster(SharedClusterKeys::new(node, keys, file))
             }
             KeySource::Node(own, public) => {
-                let keys = Arc::new(NodeKeyring::new(node, &own, public)?);
+                let keys = Arc::new(NodeKeyring::new(node, &own, public));
+                keys.check_listed()?;
                 Self::Node(SharedNodeKeys::new(node, keys, None))
             }
             KeySource::NodeFiles(files) => {
                 let (keys, stamps) = files.read(node)?;
+                keys.check_listed()?;
                 Self::Node(SharedNodeKeys::new(node, keys, Some((files, stamps))))
             }
         })
@@ -109,7 +111,8 @@ impl SharedKeys {
         let Self::Node(shared) = self else {
             return Err(Error::NotSealed);
         };
-        let keys = NodeKeyring::new(shared.node, own, public)?;
+        let keys = NodeKeyring::new(shared.node, own, public);
+        keys.check_listed()?;
         shared.replace(Arc::new(keys));
         Ok(())
     }
@@ -267,6 +270,10 @@ impl SharedNodeKeys {
         match files.read(self.node) {
             Ok((keys, stamps)) => {
                 *last = stamps;
+                // Other nodes that were taken out are out, whatever became of this one's line.
+                if let Err(error) = keys.check_listed() {
+                    log::key_file_unusable(self.node, &error);
+                }
                 self.replace(keys);
             }
             // They may be readable next time, without another change.
@@ -429,6 +436,34 @@ mod tests {
             format!("{node} {} {layers}\n", node_key(*key).public())
         };
         PublicKeys::parse(&lines.iter().map(line).collect::<String>()).unwrap()
+    }
+
+    /// Such a file still takes other nodes out.
+    #[test]
+    fn a_file_without_this_nodes_own_line_is_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = NodeFiles {
+            own: KeyFile::of_node(dir.path().join("own.key")),
+            public: PublicKeysFile::new(dir.path().join("public.keys")),
+        };
+        let own = files.own.create().unwrap().first().public();
+        let (two, three) = (node_key(2).public(), node_key(3).public());
+        let at = dir.path().join("public.keys");
+        let write = |text: String| {
+            let beside = dir.path().join("beside");
+            fs::write(&beside, text).unwrap();
+            fs::rename(beside, &at).unwrap();
+        };
+        write(format!("1 {own}\n2 {two}\n3 {three}\n"));
+        let keys = SharedKeys::new(NodeId(1), KeySource::NodeFiles(files)).unwrap();
+        let mut changes = KeyChanges::new(Arc::new(keys), NOW);
+        let later = |checks: u32| NOW + CHECK_EVERY * checks;
+        write(format!("2 {two}\n"));
+        let expelled = [(Some(NodeId(3)), Renewal::EndSession)];
+        assert_eq!(changes.take(later(1)), expelled);
+        write(format!("1 {own}\n"));
+        let expelled = [(Some(NodeId(2)), Renewal::EndSession)];
+        assert_eq!(changes.take(later(2)), expelled);
     }
 
     #[test]

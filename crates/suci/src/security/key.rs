@@ -324,7 +324,7 @@ impl<K: SecretKey> Keyring<K> {
     /// comments from a `#`.
     ///
     /// # Errors
-    /// What is wrong, and in which line, counted from 1, if it is in one.
+    /// The problem, and the number of its line, counted from 1, if it is in one.
     pub fn parse(text: &str) -> Result<Self, (Option<usize>, KeyTextError)> {
         let mut keys: Vec<K> = Vec::with_capacity(2);
         for (at, line) in text.lines().enumerate().filter(|(_, line)| holds_key(line)) {

@@ -26,7 +26,8 @@ const PSK_LABEL: &[u8] = b"suci 1 node keys psk";
 /// one.
 pub(crate) struct NodeKeyring {
     node: NodeId,
-    /// The node's own pairs that its public keys list, in order of preference.
+    /// The node's own pairs that its public keys list, in order of preference; all of them if none
+    /// is listed.
     own: Vec<Arc<KeyPair>>,
     public: PublicKeys,
     /// The pre-shared keys made so far, by the number of the own key: at most two for each key in
@@ -36,28 +37,36 @@ pub(crate) struct NodeKeyring {
 
 impl NodeKeyring {
     /// The keys of `node`.
-    ///
-    /// # Errors
-    /// [`KeyError::NotListed`] if no other node could know any of its keys.
-    pub(crate) fn new(
-        node: NodeId,
-        keys: &Keyring<NodeKey>,
-        public: PublicKeys,
-    ) -> Result<Self, KeyError> {
+    pub(crate) fn new(node: NodeId, keys: &Keyring<NodeKey>, public: PublicKeys) -> Self {
         let listed = public.of(node);
         let is_listed = |key: &&NodeKey| listed.contains(&key.public());
         let pairs = keys.iter().filter(is_listed).map(NodeKey::pair);
-        let own: Vec<_> = pairs.flatten().map(Arc::new).collect();
+        let mut own: Vec<_> = pairs.flatten().map(Arc::new).collect();
         if own.is_empty() {
-            let line = format!("{node} {}", keys.first().public());
-            return Err(KeyError::NotListed { line });
+            own = keys.iter().flat_map(NodeKey::pair).map(Arc::new).collect();
         }
-        Ok(Self {
+        Self {
             node,
             own,
             public,
             shared: Mutex::default(),
-        })
+        }
+    }
+
+    /// Checks that other nodes can know a key of this one.
+    ///
+    /// # Errors
+    /// [`KeyError::NotListed`].
+    pub(crate) fn check_listed(&self) -> Result<(), KeyError> {
+        let public = |pair: &Arc<KeyPair>| PublicKey::from_bytes(*pair.public());
+        let listed = self.public.of(self.node);
+        let mut own = self.own.iter().map(public);
+        if own.any(|key| listed.contains(&key)) {
+            return Ok(());
+        }
+        let first = self.own.first().map(public);
+        let line = first.map_or_else(String::new, |key| format!("{} {key}", self.node));
+        Err(KeyError::NotListed { line })
     }
 
     /// The names of the node's own keys.
@@ -166,10 +175,10 @@ impl PublicKeys {
         own: &Keyring<NodeKey>,
         cipher: Cipher,
     ) -> Result<Security, KeyError> {
-        let keys = Arc::new(NodeKeyring::new(node, own, self)?);
-        Ok(Security::Sealed(Arc::new(NodeHandshakes::new(
-            keys, cipher,
-        ))))
+        let keys = NodeKeyring::new(node, own, self);
+        keys.check_listed()?;
+        let makes = NodeHandshakes::new(Arc::new(keys), cipher);
+        Ok(Security::Sealed(Arc::new(makes)))
     }
 }
 
@@ -276,7 +285,7 @@ mod tests {
     ) -> NodeHandshakes {
         let line = |(node, byte): &(u32, u8)| format!("{node} {}\n", key(*byte).public());
         let public = PublicKeys::parse(&lines.iter().map(line).collect::<String>()).unwrap();
-        let keys = NodeKeyring::new(node, &own.into(), public).unwrap();
+        let keys = NodeKeyring::new(node, &own.into(), public);
         NodeHandshakes::new(Arc::new(keys), Cipher::Aes256Gcm)
     }
 
@@ -348,7 +357,7 @@ mod tests {
     fn rights_are_those_of_the_file() {
         let text = format!("1 {}\n2 {} sockets\n", key(1).public(), key(2).public());
         let public = PublicKeys::parse(&text).unwrap();
-        let keys = NodeKeyring::new(ONE, &key(1).into(), public).unwrap();
+        let keys = NodeKeyring::new(ONE, &key(1).into(), public);
         let makes = NodeHandshakes::new(Arc::new(keys), Cipher::Aes128Gcm);
         assert_eq!(makes.layers(TWO), Layers::NONE.with(Layer::Sockets));
         assert_eq!(makes.layers(NodeId(3)), Layers::NONE);

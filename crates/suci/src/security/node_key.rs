@@ -180,7 +180,7 @@ impl fmt::Debug for PublicKey {
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let (a, b) = (NodeKey::generate()?, NodeKey::generate()?);
 /// let text = format!("0 {}\n1 {} messages sockets\n", a.public(), b.public());
-/// let keys = PublicKeys::parse(&text).map_err(|(line, problem)| format!("line {line}: {problem}"))?;
+/// let keys = PublicKeys::parse(&text).map_err(|(line, it)| format!("line {line}: {it}"))?;
 /// assert!(keys.layers(NodeId(0)).permits(Layer::OneSided));
 /// assert!(!keys.layers(NodeId(1)).permits(Layer::OneSided));
 /// # Ok(())
@@ -201,7 +201,7 @@ impl PublicKeys {
     /// Reads a text as files have it.
     ///
     /// # Errors
-    /// What is wrong, and in which line, counted from 1.
+    /// The problem, and the number of its line, counted from 1.
     pub fn parse(text: &str) -> Result<Self, (usize, KeyTextError)> {
         let (mut all, mut known) = (Self::default(), BTreeSet::new());
         for (at, line) in text.lines().enumerate().filter(|(_, line)| holds_key(line)) {
@@ -286,7 +286,15 @@ fn read_entry(line: &str) -> Result<(NodeId, PublicKey, Layers), KeyTextError> {
     if key.id() != id {
         return Err(KeyTextError::Mismatch);
     }
+    check_order(&key)?;
     Ok((node, key, read_layers(words)?))
+}
+
+/// Refuses points of low order, with which every exchange fails (RFC 7748, section 6.1).
+fn check_order(key: &PublicKey) -> Result<(), KeyTextError> {
+    let any = KeyPair::from_private(&[1; LENGTH]).map_err(|_| KeyTextError::Unusable)?;
+    any.agree(&key.0, |_| ())
+        .map_err(|_| KeyTextError::Unusable)
 }
 
 /// Reads the words behind a key.
@@ -368,6 +376,10 @@ mod tests {
             (format!("1 {a} nothing sockets"), KeyTextError::Layer),
             (format!("1 {a} sockets nothing"), KeyTextError::Layer),
             (format!("1 {a}\n1 {b} sockets"), KeyTextError::OtherLayers),
+            (
+                format!("1 {}", PublicKey([0; LENGTH])),
+                KeyTextError::Unusable,
+            ),
             (format!("1 {a}\n1 {a}"), KeyTextError::Twice),
             (format!("1 {a}\n2 {a}"), KeyTextError::Shared),
             (format!("1 {a}\n1 {b}\n1 {c}"), KeyTextError::TooMany),
