@@ -57,8 +57,9 @@ impl<T> Table<T> {
             }
         };
         if kept.forks != forks {
-            // The parent's handles are none of this process.
-            kept.objects.clear();
+            // The parent's handles are none of this process. Dropping them could wait for locks
+            // that threads of the parent held.
+            std::mem::forget(std::mem::take(&mut kept.objects));
             kept.forks = forks;
         }
         work(&mut kept)

@@ -15,7 +15,6 @@ type GetOption =
 pub(crate) struct Next {
     pub(crate) connect: Connect,
     pub(crate) listen: Listen,
-    pub(crate) accept: Name,
     pub(crate) accept4: Accept4,
     pub(crate) getsockname: Name,
     pub(crate) getpeername: Name,
@@ -31,7 +30,6 @@ pub(crate) fn next() -> &'static Next {
             Next {
                 connect: look_up(c"connect"),
                 listen: look_up(c"listen"),
-                accept: look_up(c"accept"),
                 accept4: look_up(c"accept4"),
                 getsockname: look_up(c"getsockname"),
                 getpeername: look_up(c"getpeername"),

@@ -1349,8 +1349,8 @@ int suci_group_members(suci_group group, uint32_t *members, size_t capacity, siz
  * apart goes on by itself. All members must say so. Blocks: no. Threads: any. */
 int suci_group_let_parts_go_on(suci_group group, bool go_on);
 
-/* Sets *over to whether an operation is over, well or not: suci_pending_wait() then returns at once,
- * with the result. Carries it on, on a caller-driven node. Blocks: no. Threads: node. */
+/* Sets *over to whether an operation is over, well or not: suci_pending_wait() then returns at
+ * once, with the result. Carries it on, on a caller-driven node. Blocks: no. Threads: node. */
 int suci_pending_test(suci_node node, suci_pending pending, bool *over);
 
 /* Waits until an operation is over, and returns its result; the handle is freed then. Errors: as
@@ -1401,9 +1401,9 @@ int suci_group_gather(suci_node node, suci_group group, uint32_t root, const voi
                       size_t count, const size_t *counts, void *into, size_t room,
                       uint32_t element, suci_pending *pending, int64_t timeout);
 
-/* Gives each member, in `into`, its `room` elements of the `count` ones of the member `root`, in the
- * order of the ranks; `data` does not matter at the others. `counts`, if not null, names the room of
- * each member; else all have the same. Errors: as above. Blocks: timeout. Threads: node. */
+/* Gives each member, in `into`, its `room` elements of the `count` ones of the member `root`, in
+ * the order of the ranks; `data` does not matter at the others. `counts`, if not null, names the
+ * room of each member; else all have the same. Errors: as above. Blocks: timeout. Threads: node. */
 int suci_group_scatter(suci_node node, suci_group group, uint32_t root, const void *data,
                        size_t count, const size_t *counts, void *into, size_t room,
                        uint32_t element, suci_pending *pending, int64_t timeout);

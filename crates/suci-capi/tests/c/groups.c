@@ -6,7 +6,7 @@ enum { SIZE = 3, LENGTH = 5000 };
 
 #define LONG SUCI_SECONDS(20)
 
-/* What a member's thread is given. */
+/* The task of a member's thread. */
 typedef struct member {
     suci_node node;
     uint32_t rank;

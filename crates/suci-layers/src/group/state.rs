@@ -346,17 +346,27 @@ impl<H: Host> GroupState<H> {
         }
     }
 
+    /// Checks that the group was made for the node `node`: another one of the process has other
+    /// messages under the group's number.
+    ///
+    /// # Errors
+    /// It was not.
+    pub fn check_node(&self, node: NodeId) -> Result<(), Failure<H::Error>> {
+        match self.own == node {
+            true => Ok(()),
+            false => Err(Failure::Argument(format!(
+                "node {node} did not make it: use it with the node that it was made for"
+            ))),
+        }
+    }
+
     /// Begins an operation of the node `node`.
     ///
     /// # Errors
     /// An earlier operation failed, or is under way still.
     pub fn begin(&self, node: NodeId, work: GroupWork) -> Result<(), Failure<H::Error>> {
         let refuse = |problem: &str| Err(Failure::Argument(problem.to_owned()));
-        if self.own != node {
-            return refuse(&format!(
-                "node {node} did not make it: use it with the node that it was made for"
-            ));
-        }
+        self.check_node(node)?;
         let mut state = self.lock();
         if state.successor.is_some() {
             return refuse("it has shrunk: use the group that it became");

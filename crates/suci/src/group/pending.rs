@@ -8,6 +8,7 @@ use crate::shared::SharedNode;
 use std::sync::Arc;
 use std::time::Duration;
 use suci_layers::group::Finished;
+use suci_proto::types::NodeId;
 
 /// A member that keeps this one waiting for longer is watched: it counts as lost if it is silent.
 /// Most waits are shorter, and cost nothing.
@@ -82,6 +83,7 @@ impl<R: 'static> Pending<R> {
     /// # Errors
     /// [`Error`](crate::Error), if the node's own call failed.
     pub fn test(&mut self, node: &mut impl GroupNode) -> Result<bool, GroupError> {
+        self.check_node(node.node_id())?;
         node.turn()?;
         let group = &self.claim.0;
         if group.is_settled() {
@@ -100,6 +102,7 @@ impl<R: 'static> Pending<R> {
     /// # Errors
     /// [`GroupError`].
     pub fn wait(self, node: &mut impl GroupNode) -> Result<R, GroupError> {
+        self.check_node(node.node_id())?;
         if let Err(error) = self.settle(node) {
             self.give_up(node, error);
         }
@@ -113,6 +116,7 @@ impl<R: 'static> Pending<R> {
     /// # Errors
     /// [`GroupError`].
     pub async fn wait_async(self, node: &SharedNode) -> Result<R, GroupError> {
+        self.check_node(node.id())?;
         let mut handle = node.clone();
         let group = &self.claim.0;
         if !group.is_settled() {
@@ -130,6 +134,12 @@ impl<R: 'static> Pending<R> {
             }
         }
         self.take()
+    }
+
+    fn check_node(&self, node: NodeId) -> Result<(), GroupError> {
+        let group = &self.claim.0;
+        let checked = group.check_node(node);
+        checked.map_err(|failure| GroupError::of(group.number(), failure))
     }
 
     fn take(self) -> Result<R, GroupError> {

@@ -281,6 +281,22 @@ fn operations_of_several_groups_go_on_in_calls_for_something_else() {
     });
 }
 
+/// Another node of the process would take other messages into the operation.
+#[test]
+fn an_operation_goes_on_by_its_own_node_alone() {
+    members(2, |mut group, mut node| {
+        let mut other = Node::builder().id(NodeId(99)).open().unwrap();
+        let mut barrier = group.begin_barrier(&mut node).unwrap();
+        let said = barrier.test(&mut other).unwrap_err().to_string();
+        assert!(said.contains("node 99 did not make it"), "{said}");
+        barrier.wait(&mut node).unwrap();
+        let barrier = group.begin_barrier(&mut node).unwrap();
+        assert!(barrier.wait(&mut other).is_err());
+        other.close(LONG).unwrap();
+        node.close(LONG).unwrap();
+    });
+}
+
 /// Each takes what the other sent while its own queue is full.
 #[test]
 fn members_whose_queues_are_full_exchange_buffers() {

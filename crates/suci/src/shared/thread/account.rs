@@ -82,7 +82,7 @@ pub(super) struct Account {
     pub(super) refused_held: Held,
     /// The program asked whether the peer has all one-sided requests: they count until it has.
     pub(super) counts_requests: bool,
-    /// Those that the engine did not take yet.
+    /// One-sided requests that the engine did not take yet.
     requests: Held,
     /// Refused messages without an event: there were too many, and the program did not ask to be
     /// told.
