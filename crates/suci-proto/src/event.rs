@@ -142,7 +142,8 @@ pub enum Event {
         /// The peer.
         node: NodeId,
     },
-    /// The peer left the cluster.
+    /// The peer left the cluster. This may come after a [`MemberFailed`](Self::MemberFailed), when
+    /// the end of its process was noticed before that it left.
     MemberLeft {
         /// The peer.
         node: NodeId,

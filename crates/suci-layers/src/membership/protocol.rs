@@ -36,7 +36,7 @@ pub enum Change {
     Joined(NodeId, SocketAddr),
     /// A member has another address.
     Moved(NodeId, SocketAddr),
-    /// A member left.
+    /// A member left. It may have counted as failed before that was known.
     Left(NodeId),
     /// A member failed.
     Failed(NodeId),
@@ -331,7 +331,8 @@ impl Membership {
     fn set(&mut self, now: Instant, from: Option<NodeId>, record: Record, known: Option<Record>) {
         let (node, address) = (record.node, record.address);
         self.table.set(record, now);
-        let was_present = known.is_some_and(|known| known.status.is_present());
+        let before = known.map(|known| known.status);
+        let was_present = before.is_some_and(Status::is_present);
         let is_present = record.status.is_present();
         let same = known.is_some_and(|known| known.incarnation == record.incarnation);
         match (was_present, is_present) {
@@ -347,9 +348,15 @@ impl Membership {
                 self.changes.push_back(Change::Left(node));
             }
             (true, false) => self.changes.push_back(Change::Failed(node)),
+            // Its end was noticed first.
+            (false, false)
+                if same && before == Some(Status::Failed) && record.status == Status::Left =>
+            {
+                self.changes.push_back(Change::Left(node));
+            }
             _ => {}
         }
-        self.ring_changed |= known.map(|known| known.status) != Some(record.status);
+        self.ring_changed |= before != Some(record.status);
         self.announce(from, node);
     }
 

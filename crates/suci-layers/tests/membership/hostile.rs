@@ -245,5 +245,10 @@ fn a_member_that_left_has_not_failed_because_its_process_ended() {
         world.now += Duration::from_millis(300);
         world.member.on_contact(world.now, VICTIM, ended);
         assert_eq!(world.changes(), [expected]);
+        // Where that comes late, the failure is put right, once.
+        world.tell(LIAR, vec![left], None);
+        world.tell(LIAR, vec![left], None);
+        let late = [Change::Left(VICTIM)];
+        assert_eq!(world.changes(), late[usize::from(told)..]);
     }
 }

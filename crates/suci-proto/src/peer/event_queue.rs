@@ -149,6 +149,7 @@ impl Events {
             Event::Suspended { node, by } if self.remove(&Event::Resumed { node, by }) => return,
             Event::Resumed { node, by } if self.remove(&Event::Suspended { node, by }) => return,
             Event::MemberJoined { .. } => self.drop_last_member(),
+            Event::MemberLeft { .. } => self.drop_last_end(),
             Event::Refused { .. } => self.queue.retain(|e| !matches!(e, Event::Refused { .. })),
             _ => {}
         }
@@ -165,6 +166,15 @@ impl Events {
             && at < end
         {
             self.queue.remove(end);
+            self.queue.remove(at);
+        }
+    }
+
+    /// Removes the end of a member that turns out to have left.
+    fn drop_last_end(&mut self) {
+        if let Some(at) = self.queue.iter().rposition(is_about_member)
+            && !matches!(self.queue.get(at), Some(Event::MemberJoined { .. }))
+        {
             self.queue.remove(at);
         }
     }

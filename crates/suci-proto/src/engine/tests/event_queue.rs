@@ -364,4 +364,10 @@ fn f04_changes_of_members_wait_in_bounded_number() {
     assert!(told.len() <= 6, "{told:?}");
     assert_eq!(told.first(), Some(&Event::MemberFailed { node }));
     assert_eq!(told.last(), Some(&Event::MemberLeft { node }));
+    // It had left already when it was thought to have failed.
+    for change in [Joined, Failed, Left, Left] {
+        world.engines[0].report_member(node, change);
+    }
+    let expected = [Event::MemberJoined { node }, Event::MemberLeft { node }];
+    assert_eq!(about_members(&mut world), expected);
 }
