@@ -524,14 +524,18 @@ impl Membership {
         }
     }
 
-    /// Leaves: tells the neighbours and others that it dealt with lately, by the messages that
-    /// [`poll_message`](Self::poll_message) returns.
+    /// Leaves: tells its neighbours, its seeds and others that it dealt with lately, by the
+    /// messages that [`poll_message`](Self::poll_message) returns.
     pub fn leave(&mut self, now: Instant) {
         if core::mem::replace(&mut self.is_leaving, true) {
             return;
         }
         self.choose_neighbours();
         self.neighbours.extend(self.outbox.partners());
+        // Soon after it joined, a seed may be the only one that knows it.
+        let strange = |seed: &&NodeId| self.strange_seeds.contains_key(*seed);
+        let seeds = self.seeds.iter().filter(|seed| !strange(seed));
+        self.neighbours.extend(seeds);
         self.outbox = Outbox::default();
         let own = self.own_record();
         let status = Status::Left;

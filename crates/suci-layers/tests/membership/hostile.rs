@@ -30,6 +30,10 @@ fn record(node: u32, process: u128, version: u64) -> Record {
 
 impl World {
     fn new(max_members: usize) -> Self {
+        Self::with_seeds(max_members, &[])
+    }
+
+    fn with_seeds(max_members: usize, seeds: &[NodeId]) -> Self {
         let now = Instant::from_nanos(1);
         let settings = Settings {
             cluster: "test".into(),
@@ -39,7 +43,7 @@ impl World {
         let process = (OWN, Incarnation(7));
         let address = SocketAddr::from(([10, 0, 0, 9], 4000));
         Self {
-            member: Membership::new(now, settings, process, address, [], 1),
+            member: Membership::new(now, settings, process, address, seeds.iter().copied(), 1),
             now,
         }
     }
@@ -251,4 +255,28 @@ fn a_member_that_left_has_not_failed_because_its_process_ended() {
         let late = [Change::Left(VICTIM)];
         assert_eq!(world.changes(), late[usize::from(told)..]);
     }
+}
+
+/// It has no session with the only other member that it knows so far.
+#[test]
+fn a_member_that_leaves_soon_after_it_joined_tells_its_seed() {
+    const SEED: NodeId = NodeId(3);
+    let mut world = World::with_seeds(100, &[SEED]);
+    world.member.on_time(world.now);
+    assert!(matches!(
+        world.sent(SEED)[..],
+        [MembershipBody::Digest { .. }]
+    ));
+    world.tell(SEED, vec![record(2, 5, 1)], None);
+    world.now += Duration::from_secs(2);
+    world.member.on_time(world.now);
+    world.member.leave(world.now);
+    let told = world.sent(SEED);
+    let [MembershipBody::Records(records)] = &told[..] else {
+        panic!("{told:?}");
+    };
+    assert_eq!(
+        records.iter().map(|it| it.status).collect::<Vec<_>>(),
+        [Status::Left]
+    );
 }
