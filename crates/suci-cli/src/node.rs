@@ -50,18 +50,24 @@ pub(crate) fn listener(args: &NodeArgs, id: NodeId, address: SocketAddr) -> Node
 
 /// Settings of a node with an ID of its own that calls `address`.
 pub(crate) fn caller(args: &NodeArgs, address: SocketAddr) -> Result<NodeBuilder> {
-    let named = [suci::env::KEY_FILE, suci::env::PUBLIC_KEYS_FILE];
-    let named = named.iter().any(|name| std::env::var_os(name).is_some());
-    let sealed = args.key_file.is_some() || named;
-    if !args.plain && !sealed && !address.ip().to_canonical().is_loopback() {
-        // Here rather than when binding, so that the error names the address that was typed.
-        return Err(suci::Error::PlainOnNetwork { address }.into());
-    }
+    check_security(args, address)?;
     let local = SocketAddr::new(local_for(address.ip()), 0);
     Ok(builder(args)
         .id(someone())
         .listen(local)
         .book(AddressBook::new()))
+}
+
+/// Refuses a plain node beyond loopback that nobody asked for. Here rather than when binding, so that
+/// the error names the address that was typed, before anything is bound.
+pub(crate) fn check_security(args: &NodeArgs, address: SocketAddr) -> Result<()> {
+    let named = [suci::env::KEY_FILE, suci::env::PUBLIC_KEYS_FILE];
+    let named = named.iter().any(|name| std::env::var_os(name).is_some());
+    let sealed = args.key_file.is_some() || named;
+    if !args.plain && !sealed && !address.ip().to_canonical().is_loopback() {
+        return Err(suci::Error::PlainOnNetwork { address }.into());
+    }
+    Ok(())
 }
 
 /// Returns a local address that reaches `remote`.

@@ -20,9 +20,7 @@ pub(super) fn listen(args: &PerfArgs, address: SocketAddr) -> Result<()> {
     // Every measurement opens the UDP port anew: that it is taken should not be the first client's
     // news.
     drop(UdpSocket::bind(address).context(format_args!("UDP port of {address} ({IN_USE})"))?);
-    if !args.node.plain && !address.ip().to_canonical().is_loopback() {
-        return Err(suci::Error::PlainOnNetwork { address }.into());
-    }
+    node::check_security(&args.node, address)?;
     tell(format_args!(
         "suci perf: serving at {address} (UDP and TCP); Ctrl-C ends it"
     ));

@@ -630,6 +630,22 @@ fn perf_measures_against_a_server_that_listens() {
     }
 }
 
+/// Beyond loopback a server with a key is no plain one.
+#[test]
+fn perf_serves_at_all_addresses_with_a_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = folder.path().join("cluster.key");
+    let made = output(suci(&["keygen"]).arg(&key));
+    assert!(made.status.success(), "{}", errors(&made));
+    let at = format!("0.0.0.0:{}", free_address().port());
+    let mut server = Running::start(suci(&["perf", "--listen", &at, "--key-file"]).arg(&key));
+    let said = server.first_error_line();
+    assert!(said.contains("serving at"), "{said}");
+    drop(server);
+    let said = refusal(&["perf", "--listen", &at], 1);
+    assert!(said.contains("loopback"), "{said}");
+}
+
 #[test]
 fn perf_takes_faults_and_processors() {
     let faults = ["--faults", "loss=0.01,seed=1", "--pin", "0,0"];
