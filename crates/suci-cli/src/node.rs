@@ -58,8 +58,8 @@ pub(crate) fn caller(args: &NodeArgs, address: SocketAddr) -> Result<NodeBuilder
         .book(AddressBook::new()))
 }
 
-/// Refuses a plain node beyond loopback that nobody asked for. Here rather than when binding, so that
-/// the error names the address that was typed, before anything is bound.
+/// Refuses a plain node beyond loopback that nobody asked for. Here rather than when binding, so
+/// that the error names the address that was typed.
 pub(crate) fn check_security(args: &NodeArgs, address: SocketAddr) -> Result<()> {
     let named = [suci::env::KEY_FILE, suci::env::PUBLIC_KEYS_FILE];
     let named = named.iter().any(|name| std::env::var_os(name).is_some());
