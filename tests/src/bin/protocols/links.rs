@@ -233,6 +233,8 @@ pub(crate) fn forward(id: u32, at: SocketAddr) -> Result<()> {
     let mut node = builder.open()?;
     ready();
     loop {
+        // With an event that was not taken, `poll` would not wait.
+        node.events()?;
         node.poll(PATIENCE)?;
     }
 }
