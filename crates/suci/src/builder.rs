@@ -359,7 +359,10 @@ impl NodeBuilder {
     /// nodes of its book, or for any, if it [accepts](Self::accept) anyone. Default: no. Messages
     /// stay between their two nodes; this node sees their packets, sealed if they are sealed. What
     /// finds no credit is dropped, and counted ([`Counters`](crate::Counters)); its sender repeats
-    /// it. At most 2.2 MB wait for each neighbour.
+    /// it. At most 11.3 MB wait for each neighbour.
+    ///
+    /// A program of a [`Node`](crate::Node) that forwards and calls [`poll`](crate::Node::poll)
+    /// must take the events, too: while one waits, `poll` returns at once.
     #[must_use]
     pub fn forward(mut self, on: bool) -> Self {
         self.forward = on;

@@ -2,10 +2,11 @@
 
 use super::*;
 use std::collections::{BTreeMap, BTreeSet};
-use suci_proto::RoutedPacket;
+use std::net::{Ipv4Addr, SocketAddr};
 use suci_proto::message::Message;
 use suci_proto::time::{Duration, Instant};
-use suci_proto::types::NodeId;
+use suci_proto::types::{Incarnation, NodeId};
+use suci_proto::{Config, Engine, Identity, RoutedPacket};
 
 const START: Instant = Instant::ZERO;
 
@@ -239,6 +240,26 @@ fn long_packets_and_unreadable_ones_are_dropped() {
         one.receive(NodeId(2), &cut),
         Step::Drop(RoutedPacket::Malformed)
     );
+}
+
+/// The neighbour never answers.
+#[test]
+fn f04_packets_that_wait_for_a_neighbour_are_bounded() {
+    let identity = Identity {
+        node: NodeId(1),
+        incarnation: Incarnation(7),
+    };
+    let mut engine = Engine::new(Config::default(), identity, [1; 32], 1 << 20, START).unwrap();
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 2));
+    engine.add_peer(START, NodeId(2), address).unwrap();
+    let shared = SharedRouter::new(router(1, false, &[2], &[(7, &[2])]), 1);
+    for _ in 0..layer::MAX_WAITING + 10 {
+        let packet = [7; CARRIED];
+        let elsewhere = shared.originate(&mut engine, START, NodeId(7), &packet, |_| true);
+        assert!(elsewhere.is_none());
+    }
+    let counted = engine.counters().routes;
+    assert_eq!((counted.sent, counted.no_credit), (layer::MAX_WAITING, 10));
 }
 
 #[test]

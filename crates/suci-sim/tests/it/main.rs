@@ -12,6 +12,7 @@ mod incast;
 mod ladder;
 mod members;
 mod reordering;
+mod routes;
 mod scenario;
 mod sealed;
 mod sockets;
