@@ -143,7 +143,6 @@ impl TimerWheel {
     }
 
     /// Returns the deadline of `key`.
-    #[cfg(test)]
     pub fn deadline(&self, key: usize) -> Option<Instant> {
         let at = *self.armed_at.get(key)?;
         self.slots

@@ -551,7 +551,12 @@ impl Engine {
         let passed = peer.is_some_and(|peer| peer.pass_to_itself(now, &mut self.shared));
         self.drop_turn();
         if !passed {
-            return self.arm(now, key);
+            // A peer with an urgent channel has two turns: the first one may have passed messages
+            // on, and set its timer.
+            if self.wheel.deadline(key).is_none_or(|at| at > now) {
+                self.arm(now, key);
+            }
+            return;
         }
         self.wheel.set(key, now);
         let Some(peer) = self.peers.active(key) else {

@@ -45,7 +45,6 @@ impl Urgent {
         self.note(key, class, own);
     }
 
-    /// Returns true if no peer is urgent.
     /// Lists the peer here if `class`, of the channel that has something, is above `own`, its own
     /// class.
     #[inline]
