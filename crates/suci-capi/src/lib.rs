@@ -33,6 +33,7 @@
 pub mod book;
 pub mod cdp;
 pub mod classic;
+pub mod combination;
 pub mod context;
 mod elements;
 pub mod entry;

@@ -1303,7 +1303,8 @@ typedef struct suci_pending {
     uint64_t id;
 } suci_pending;
 
-/* Types of elements. They go little-endian, so that members may be of different kinds. */
+/* Types of elements. They have the byte order of the machine, and go little-endian, so that members
+ * may be of different kinds. */
 enum suci_element {
     SUCI_I8 = 0,
     SUCI_I16 = 1,
@@ -1327,6 +1328,19 @@ enum suci_combination {
     SUCI_OR = 5,
     SUCI_XOR = 6
 };
+
+/* A function of the program that combines two elements of the type `element`, a value of enum
+ * suci_element: that of a lower member, or of several, with that of a higher one. It writes *result,
+ * and nothing else. It must be associative, and need not be commutative. It runs inside the node,
+ * also on its I/O threads, so it calls no function of this library and always returns. */
+typedef void (*suci_combine)(const void *lower, const void *higher, void *result,
+                             uint32_t element);
+
+/* Sets *combination to a number that stands for `function` wherever a value of enum
+ * suci_combination does. It holds as long as the process, as the function must; all calls with one
+ * function get the same. Members cannot check that their functions do the same. Errors:
+ * SUCI_E_BUSY: the process has 256 functions. Blocks: no. Threads: any. */
+int suci_combination_new(suci_combine function, uint32_t *combination);
 
 /* Makes a group of `count` nodes, of which `node` is one. `number`, below 2,097,152, tells groups
  * apart that have members in common. It may be used again after a group whose last operation
@@ -1972,7 +1986,7 @@ int suci_env_size(uint32_t *count);
  *  Pending::wait                      suci_pending_wait
  *  Pending::wait_async                suci_pending_test
  *  drop(Pending)                      suci_pending_free
- *  Custom                             none: functions of the program are for Rust
+ *  Custom                             suci_combination_new
  *
  *  Node::members                      suci_members
  *  Node::wait_joined                  suci_wait_joined

@@ -51,6 +51,55 @@ static void reductions(suci_node node, suci_group group, uint32_t me)
           SUCI_E_ARGUMENT);
 }
 
+/* Keeps the first that is not 0, of any type of up to 8 bytes. Its arguments cannot be exchanged. */
+static void first(const void *lower, const void *higher, void *result, uint32_t element)
+{
+    static const size_t sizes[] = {1, 2, 4, 8, 1, 2, 4, 8, 4, 8};
+    static const char zeros[8] = {0};
+    int is_zero = memcmp(lower, zeros, sizes[element]) == 0;
+    memcpy(result, is_zero ? higher : lower, sizes[element]);
+}
+
+/* Composes two functions f * x + s, with f in the upper half and s in the lower one. */
+static void affine(const void *lower, const void *higher, void *result, uint32_t element)
+{
+    const uint64_t *a = (const uint64_t *)lower, *b = (const uint64_t *)higher;
+    uint64_t factor = (uint32_t)(*a >> 32) * (uint32_t)(*b >> 32);
+    uint64_t sum = (uint32_t)((uint32_t)*a * (uint32_t)(*b >> 32) + (uint32_t)*b);
+    check(element == SUCI_U64);
+    *(uint64_t *)result = factor << 32 | sum;
+}
+
+static void functions(suci_node node, suci_group group, uint32_t me)
+{
+    uint32_t take_first, take_affine, again;
+    double numbers[LENGTH];
+    int16_t small = (int16_t)(-(int)me);
+    uint64_t pair = UINT64_C(2) << 32 | me, alone = pair, want = pair, i;
+    must(suci_combination_new(first, &take_first));
+    must(suci_combination_new(affine, &take_affine));
+    must(suci_combination_new(first, &again));
+    check(take_first == again && take_first != take_affine);
+    check(suci_combination_new(NULL, &again) == SUCI_E_ARGUMENT);
+    for (i = 0; i < LENGTH; ++i)
+        numbers[i] = i % SIZE == me ? 0 : me + 0.25;
+    must(suci_group_allreduce(node, group, numbers, LENGTH, SUCI_F64, take_first, NULL, LONG));
+    for (i = 0; i < LENGTH; ++i)
+        check(numbers[i] == (i % SIZE == 0 ? 1.25 : 0.25));
+    must(suci_group_reduce(node, group, 1, &small, 1, SUCI_I16, take_first, NULL, LONG));
+    check(small == (me == 1 ? -1 : me == 0 ? 0 : -2));
+    must(suci_group_scan(node, group, &pair, 1, SUCI_U64, take_affine, NULL, LONG));
+    for (i = 0, want = 0; i <= me; ++i)
+        want = 2 * want + i;
+    check(pair == (UINT64_C(2) << me << 32 | want));
+    must(suci_group_exclusive_scan(node, group, &alone, 1, SUCI_U64, take_affine, NULL, LONG));
+    check(me == 0 || alone == (UINT64_C(1) << me << 32 | (want - me) / 2));
+    check(suci_group_allreduce(node, group, &pair, 1, SUCI_U64, 255, NULL, LONG) ==
+          SUCI_E_ARGUMENT);
+    check(suci_group_allreduce(node, group, &pair, 1, SUCI_U64, 511, NULL, LONG) ==
+          SUCI_E_ARGUMENT);
+}
+
 static void exchanges(suci_node node, suci_group group, uint32_t me)
 {
     /* Member i has i + 1 elements. */
@@ -117,6 +166,7 @@ static void *run(void *given)
     must(suci_group_new(self->node, 4, all, SIZE, &group));
     must(suci_group_barrier(self->node, group, NULL, LONG));
     reductions(self->node, group, self->rank);
+    functions(self->node, group, self->rank);
     exchanges(self->node, group, self->rank);
     recovery(self->node, group, self->rank);
     must(suci_group_free(group));

@@ -110,6 +110,7 @@ const TYPES: &[(&str, &[&str])] = &[
     ("AddressDb", &["addressdb"]),
     ("BufferHandler", &["FM_handler"]),
     ("WordsHandler", &["FM_handler_4"]),
+    ("CombineFunction", &["suci_combine"]),
     ("CdpAddress", &["cdp_addr"]),
     ("*const c_char", &["char *const"]),
     ("BatchMessage", &["suci_outgoing"]),

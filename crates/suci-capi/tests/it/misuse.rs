@@ -35,6 +35,14 @@ static const uint64_t numbers[] = {0, 1, UINT64_MAX, (uint64_t)1 << 63, UINT32_M
 /* Lengths that no memory has; 0 and 1 have no more than the memory above. */
 static const size_t lengths[] = {0, 1, SIZE_MAX, (size_t)1 << 63, SIZE_MAX - 7};
 
+/* A function that combines elements. */
+static void lower_byte(const void *lower, const void *higher, void *result, uint32_t element)
+{
+    (void)higher;
+    (void)element;
+    memcpy(result, lower, 1);
+}
+
 /* Checks a result: a known code, and an error if the handle was wrong. */
 static void judge(const char *name, int result, int wrong_handle)
 {
@@ -140,6 +148,7 @@ fn argument(function: &Function, index: usize) -> String {
         "int" if name == "fd" => "n ? -1 : -2".into(),
         "int" => "(int)numbers[n]".into(),
         "size_t" => "lengths[n]".into(),
+        "suci_combine" => "n ? lower_byte : NULL".into(),
         _ => format!("({kind})pointer(p, {index})"),
     }
 }
