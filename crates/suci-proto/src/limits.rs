@@ -118,6 +118,10 @@ pub const GROUP_RESERVE: u64 = MESSAGE_CHARGE + MAX_USER_HEADER as u64 + GROUP_R
 /// smallest window.
 pub const GROUP_RTS_INSTEAD: u64 = 2_048;
 
+/// The part of a channel's memory credit that a channel of a group gets: one of so many. So unread
+/// messages of a few groups leave credit to those of others with the same member.
+pub const GROUP_WINDOW_PART: u64 = 4;
+
 /// Memory credit of a session, in bytes, that messages of programs do not use.
 pub const RESERVES: u64 = REPLY_RESERVE + GROUP_RESERVE;
 

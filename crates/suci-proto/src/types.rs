@@ -1,5 +1,6 @@
 //! The basic types of the protocol: nodes, sessions, channels, messages.
 
+use crate::limits::{GROUP_RESERVE, GROUP_WINDOW_PART};
 use core::fmt;
 use core::num::NonZeroU16;
 
@@ -135,6 +136,17 @@ impl ChannelId {
     #[must_use]
     pub const fn of_group_number(self) -> u32 {
         self.0 & 0x00ff_ffff
+    }
+
+    /// Returns the memory credit of this channel, where one of the program has `window` bytes. A
+    /// group has less of it, though room for its longest message without RTS: its messages wait for
+    /// an operation, while others of the session go on.
+    #[must_use]
+    pub(crate) fn window(self, window: u64) -> u64 {
+        match self.is_of_group() {
+            true => (window / GROUP_WINDOW_PART).max(GROUP_RESERVE).min(window),
+            false => window,
+        }
     }
 
     /// Returns true if it belongs to a group.

@@ -65,7 +65,8 @@ impl Engine {
     /// Drops all messages on a channel of a group, also those that come later: the group is over,
     /// and its number is not used again.
     pub fn end_group(&mut self, channel: ChannelId) {
-        self.shared.ended_groups.insert(channel);
+        let number = u64::from(channel.0);
+        self.shared.ended_groups.insert(number..number + 1);
         for key in self.peers.keys() {
             if self.peers.active(key).is_some() {
                 self.update(key, |peer, _| peer.refuse_of_group(channel));
@@ -90,7 +91,7 @@ impl Engine {
     /// Returns true after [`end_group`](Self::end_group).
     #[must_use]
     pub fn is_group_over(&self, channel: ChannelId) -> bool {
-        self.shared.ended_groups.contains(&channel)
+        self.shared.ended_groups.contains(channel.0.into())
     }
 
     /// Notes that a peer has messages of groups, and drops those of groups that are over.
@@ -100,15 +101,16 @@ impl Engine {
             return;
         };
         let ended = core::mem::take(&mut self.shared.ended_groups);
-        for channel in &ended {
-            while let Some((session, _)) = peer.next_of_group(*channel, &mut self.shared) {
-                if !peer.book.is_empty() {
-                    let late = (peer.node, *channel);
-                    self.shared.late_of_groups.insert(late, session);
-                }
-                // The peer must be told its new credit.
-                self.dirty.add(key);
+        while let Some(channel) = peer.group_message_on(&ended)
+            && let Some((session, _)) = peer.next_of_group(channel, &mut self.shared)
+        {
+            if !peer.book.is_empty() {
+                self.shared
+                    .late_of_groups
+                    .insert((peer.node, channel), session);
             }
+            // The peer must be told its new credit.
+            self.dirty.add(key);
         }
         self.shared.ended_groups = ended;
         if peer.has_group_message() {

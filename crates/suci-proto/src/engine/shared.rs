@@ -12,6 +12,7 @@ use crate::counters::Counters;
 use crate::credit::Shares;
 use crate::log::Log;
 use crate::message::{Message, Pool};
+use crate::ranges::RangeSet;
 use crate::recovery::SentFrame;
 use crate::time::Instant;
 use crate::transmit::{Destination, Train};
@@ -79,8 +80,9 @@ pub(crate) struct Shared {
     pub(crate) resuspended: BTreeSet<NodeId>,
     /// Peers that were lost since the driver asked: at most every peer known, each once.
     pub(crate) lost: BTreeSet<NodeId>,
-    /// Channels of groups that ended: messages that come there are dropped.
-    pub(crate) ended_groups: BTreeSet<ChannelId>,
+    /// Channels of groups that ended, by their numbers: messages that come there are dropped.
+    /// Groups that are numbered one after the other take few ranges.
+    pub(crate) ended_groups: RangeSet,
     /// Peers in the book whose messages on these channels were dropped, in which sessions, until
     /// somebody [asks](super::Engine::poll_late_of_group). Bounded by the book and the groups that
     /// ended.
@@ -138,7 +140,7 @@ impl Shared {
             found_waiting: false,
             resuspended: BTreeSet::new(),
             lost: BTreeSet::new(),
-            ended_groups: BTreeSet::new(),
+            ended_groups: RangeSet::new(),
             late_of_groups: BTreeMap::new(),
             calls: Calls::default(),
             remote_inputs: VecDeque::new(),

@@ -35,9 +35,9 @@ impl<T> ColdChannels<T> {
         }
     }
 
-    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        let one = self.one.iter_mut().map(|(_, cold)| cold);
-        one.chain(self.others.values_mut())
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (ChannelId, &mut T)> {
+        let one = self.one.iter_mut().map(|(id, cold)| (*id, cold));
+        one.chain(self.others.iter_mut().map(|(id, cold)| (*id, cold)))
     }
 
     /// Adds a channel, which is not there yet.

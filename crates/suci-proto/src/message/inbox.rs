@@ -76,9 +76,10 @@ pub struct Inbox {
     /// As in [`InboxLimits`].
     max_message: u64,
     max_large: u64,
-    /// Memory credit that every channel starts with.
+    /// Memory credit that every channel starts with, but for those of groups
+    /// ([`ChannelId::window`]).
     first_limit: u64,
-    /// The present window of each channel.
+    /// The present window of each channel, but for those of groups.
     each_window: u64,
     session_window: u64,
     /// The present budget of large messages.
@@ -423,7 +424,7 @@ impl Inbox {
         let indices: Vec<usize> = self.by_id.values().copied().collect();
         for index in indices {
             if let Some(changed) = self.channels.get_mut(index) {
-                changed.set_window(channel);
+                changed.set_window(changed.id().window(channel));
                 self.list_due_update(index);
             }
         }

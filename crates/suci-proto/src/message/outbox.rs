@@ -120,7 +120,8 @@ pub struct Outbox {
     /// Over the present path, messages up to this length need no RTS, whatever our own threshold
     /// is.
     unannounced: u64,
-    /// The memory credit that every channel starts with.
+    /// The memory credit that every channel starts with, but for those of groups
+    /// ([`ChannelId::window`]).
     channel_limit: u64,
     /// The parameters of the handshake, once it told them.
     told: Option<Told>,
@@ -216,12 +217,12 @@ impl Outbox {
         let told = self.told.get_or_insert_default();
         told.window = told.window.max(limit);
         self.channel_limit = self.channel_limit.max(limit);
-        let indices: Vec<usize> = self.by_id.values().copied().collect();
-        indices
+        let channels: Vec<_> = self.by_id.iter().map(|(id, at)| (*id, *at)).collect();
+        channels
             .into_iter()
-            .for_each(|index| self.raise(index, limit));
-        for cold in self.cold.values_mut() {
-            cold.raise_limit(limit);
+            .for_each(|(id, index)| self.raise(index, id.window(limit)));
+        for (id, cold) in self.cold.iter_mut() {
+            cold.raise_limit(id.window(limit));
         }
     }
 
@@ -513,7 +514,8 @@ impl Outbox {
         let session = self.send_limits().room_on(channel);
         let cold = || self.cold.get(channel).map(ColdOutgoing::room);
         let room = self.get(channel).map(OutgoingChannel::room).or_else(cold);
-        room.unwrap_or(self.channel_limit).min(session)
+        room.unwrap_or_else(|| channel.window(self.channel_limit))
+            .min(session)
     }
 
     /// Returns the memory credit used and granted in this session.

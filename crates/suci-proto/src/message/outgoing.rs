@@ -225,8 +225,9 @@ impl OutgoingChannel {
     }
 
     /// Returns true if this message is announced although the credit suffices.
-    fn needs_rts(segment: &SendSegment, limits: SendLimits) -> bool {
-        let half = limits.window.map_or(u64::MAX, |window| window / 2);
+    fn needs_rts(&self, segment: &SendSegment, limits: SendLimits) -> bool {
+        let window = limits.window.map(|window| self.id.window(window));
+        let half = window.map_or(u64::MAX, |window| window / 2);
         segment.total() > limits.rts_threshold
             || (segment.total() > RTS_INSTEAD && segment.charge() > half)
     }
@@ -244,7 +245,7 @@ impl OutgoingChannel {
         limits: SendLimits,
     ) -> Result<bool, Block> {
         let rts = || self.fits(segment.rts_charge(), limits).map(|()| true);
-        if Self::needs_rts(segment, limits) {
+        if self.needs_rts(segment, limits) {
             return rts();
         }
         self.fits(segment.charge(), limits)
@@ -309,7 +310,7 @@ impl OutgoingChannel {
         self.charged == number.saturating_add(1)
             && self.open_rts.is_none()
             && self.queue.behind_unsent(number).is_some_and(|segment| {
-                Self::needs_rts(segment, limits) && self.fits(segment.rts_charge(), limits).is_ok()
+                self.needs_rts(segment, limits) && self.fits(segment.rts_charge(), limits).is_ok()
             })
     }
 
@@ -352,7 +353,7 @@ impl OutgoingChannel {
             let session = limits.room_on(self.id).saturating_sub(filling.charged);
             let credit = self.room().min(session);
             // How many messages the credit pays for. In most cases it pays for all.
-            let paid = if Self::needs_rts(segment, limits) {
+            let paid = if self.needs_rts(segment, limits) {
                 0
             } else if left.saturating_mul(charge) <= credit {
                 left

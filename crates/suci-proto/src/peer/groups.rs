@@ -6,6 +6,7 @@ use crate::engine::{MemberState, Promise, Shared};
 use crate::event::{EndReason, Side};
 use crate::limits::MAX_GROUP_MESSAGE;
 use crate::message::{IncomingInfo, Message};
+use crate::ranges::RangeSet;
 use crate::time::Instant;
 use crate::types::{ChannelId, Layer, SessionNumber};
 use std::collections::VecDeque;
@@ -107,6 +108,14 @@ impl Peer {
         Some((session, message))
     }
 
+    /// Returns a channel of groups among `channels`, by their numbers, on which a message waits.
+    pub(crate) fn group_message_on(&self, channels: &RangeSet) -> Option<ChannelId> {
+        let remains = self.layer_remains.iter().flat_map(|left| &left.messages);
+        let remains = remains.map(|message| message.channel);
+        let mut all = remains.chain(self.session.inbox.group_channels());
+        all.find(|channel| channels.contains(channel.0.into()))
+    }
+
     /// Returns true if a message of a group waits.
     pub(crate) fn has_group_message(&self) -> bool {
         self.session.inbox.has_group_message() || self.layer_remains.is_some()
@@ -115,7 +124,7 @@ impl Peer {
     /// Refuses an announced message that no group sends, or whose group is over. Others wait until
     /// their group asks.
     pub(super) fn judge_for_group(&mut self, info: &IncomingInfo, shared: &Shared) {
-        if shared.ended_groups.contains(&info.channel) {
+        if shared.ended_groups.contains(info.channel.0.into()) {
             self.refuse_of_group(info.channel);
         } else if info.total > MAX_GROUP_MESSAGE as u64 {
             let inbox = &mut self.session.inbox;

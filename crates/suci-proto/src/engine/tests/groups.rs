@@ -107,6 +107,40 @@ fn f19_messages_of_a_group_pass_while_unread_messages_fill_the_session() {
     }
 }
 
+/// The program that takes the messages of one group may wait for an operation of another first.
+#[test]
+fn f19_messages_of_a_group_pass_while_those_of_others_wait() {
+    let mut world = World::new(2);
+    let config = Config {
+        memory: 1 << 20,
+        max_message: 1 << 16,
+        ..Config::default()
+    };
+    world.set_up_server(0, BUFFER, config);
+    for _ in 0..400 {
+        for group in [6, 7, 8] {
+            let unread = Outgoing {
+                channel: ChannelId::of_group(group),
+                ..message(&[3; 900])
+            };
+            let now = world.now;
+            world.engines[1].send(now, id(0), unread).unwrap();
+        }
+    }
+    world.run(SECOND);
+    for round in 0..60 {
+        const LONG: [u8; 4_000] = [7; 4_000];
+        send(&mut world, 1, 0, [&[], &LONG[..2_000], &LONG][round % 3]);
+        let mut came = 0;
+        for _ in 0..10 {
+            world.run(SECOND / 100);
+            came += taken(&mut world, 0, 1).len();
+        }
+        assert_eq!(came, 1, "{round}");
+    }
+    assert!(world.engines[1].queue_len(id(0)).0 > 1_000, "of the others");
+}
+
 /// Nothing else would answer an announced message of a group that is over: it would fill its
 /// sender's queue until the session ends.
 #[test]

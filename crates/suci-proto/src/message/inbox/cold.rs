@@ -17,7 +17,7 @@ impl Inbox {
             id,
             cold,
             announcement,
-            self.each_window,
+            id.window(self.each_window),
         ));
         // The window may have grown meanwhile.
         self.list_due_update(index);

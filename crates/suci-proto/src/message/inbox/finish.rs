@@ -71,8 +71,8 @@ impl Inbox {
             return Err(ProtocolError::Limit("channels"));
         }
         self.opened = self.opened.saturating_add(1);
-        let index =
-            self.insert_channel(IncomingChannel::new(id, self.first_limit, self.each_window));
+        let (limit, window) = (id.window(self.first_limit), id.window(self.each_window));
+        let index = self.insert_channel(IncomingChannel::new(id, limit, window));
         self.list_due_update(index);
         Ok(Some(index))
     }

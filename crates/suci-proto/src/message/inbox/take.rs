@@ -188,6 +188,12 @@ impl Inbox {
         lists.is_some_and(|lists| lists.groups.contains(&channel))
     }
 
+    /// Returns the channels of groups on which a message is complete.
+    pub(crate) fn group_channels(&self) -> impl Iterator<Item = ChannelId> {
+        let lists = self.for_layers.iter();
+        lists.flat_map(|lists| lists.groups.iter().copied())
+    }
+
     /// Returns true if a message of any group is complete.
     #[must_use]
     pub fn has_group_message(&self) -> bool {

@@ -148,7 +148,7 @@ impl Outbox {
     pub(super) fn open(&mut self, id: ChannelId) -> usize {
         self.opened = self.opened.saturating_add(1);
         self.count_class(self.priority(id), 1);
-        self.insert_channel(OutgoingChannel::new(id, self.channel_limit))
+        self.insert_channel(OutgoingChannel::new(id, id.window(self.channel_limit)))
     }
 }
 
