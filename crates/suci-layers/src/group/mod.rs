@@ -4,6 +4,7 @@
 //! lets each driver that serves members call [`ServedGroups::progress`] whenever something arrived.
 
 mod failure;
+mod over;
 mod places;
 mod shrink;
 mod state;

@@ -1,16 +1,22 @@
 //! One turn of a driver at a group: sends and takes what it can for the members that it serves.
 
 use super::failure::{Failure, MemberFailure};
+use super::over::OverGroups;
 use super::places::GroupPlaces;
 use super::state::{Carrier, Changing, GroupState, GroupWork, Host, Out, Purpose, Underway};
 use crate::agreement::{Absence, Agreement};
 use crate::collective::{Arguments, Kind, LONGEST_MESSAGE, Unexpected};
 use bytes::Bytes;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::iter;
 use std::sync::Arc;
-use suci_proto::types::{self, ChannelId, NodeId, SessionNumber};
+use suci_proto::limits::MESSAGE_CHARGE;
+use suci_proto::types::{self, ChannelId, NodeId};
 use suci_proto::{EndReason, Link, LostCause, MemberState, Outgoing};
+
+/// Bytes that the messages of operations may take in the queue to a member, as the last of them is
+/// charged. A group whose messages are not taken thus leaves room to others.
+const MOST_QUEUED: u64 = 4 << 20;
 
 /// Ends the report of a member that gave up.
 const GAVE_UP: u8 = 0;
@@ -40,8 +46,8 @@ pub(super) struct Progress<H: Host> {
 #[derive(Debug)]
 pub struct ServedGroups<H: Host> {
     served: Vec<ServedGroup<H>>,
-    /// Groups whose questions nobody takes any more, by number.
-    over: BTreeMap<u32, OverGroup>,
+    /// Groups whose questions nobody takes any more.
+    over: OverGroups,
     /// The same groups, which the engine asks for the memory of their messages.
     places: Arc<GroupPlaces<H>>,
 }
@@ -50,15 +56,6 @@ impl<H: Host> Default for ServedGroups<H> {
     fn default() -> Self {
         Self::new(Arc::default())
     }
-}
-
-/// A group that is over. Its members may not know, and ask.
-#[derive(Debug)]
-struct OverGroup {
-    members: Vec<NodeId>,
-    sessions: Vec<SessionNumber>,
-    /// Members that are to hear that their sessions are over.
-    outdated: BTreeSet<NodeId>,
 }
 
 #[derive(Debug)]
@@ -71,10 +68,10 @@ struct ServedGroup<H: Host> {
 impl<H: Host> ServedGroups<H> {
     /// Returns an empty list. Memory for the groups' messages is named by `places`.
     #[must_use]
-    pub const fn new(places: Arc<GroupPlaces<H>>) -> Self {
+    pub fn new(places: Arc<GroupPlaces<H>>) -> Self {
         Self {
             served: Vec::new(),
-            over: BTreeMap::new(),
+            over: OverGroups::default(),
             places,
         }
     }
@@ -82,8 +79,7 @@ impl<H: Host> ServedGroups<H> {
     /// Returns true if the driver serves none, and need not answer for one that is over.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        let mut over = self.over.values();
-        self.served.is_empty() && over.all(|over| over.outdated.is_empty())
+        self.served.is_empty() && self.over.is_silent()
     }
 
     /// An operation of the group begins or goes on.
@@ -115,10 +111,7 @@ impl<H: Host> ServedGroups<H> {
             for purpose in ended.unwrap_or_default() {
                 carrier.engine().end_group(served.group.channel(*purpose));
                 if *purpose == Purpose::Questions {
-                    // One that ended before keeps what it owes.
-                    let number = served.group.number;
-                    over.entry(number)
-                        .or_insert_with(|| OverGroup::of(&served.group));
+                    over.add(&served.group);
                 }
             }
             served.ended = progress.ended;
@@ -142,42 +135,19 @@ impl<H: Host> ServedGroups<H> {
     /// they may have missed its end. Returns whether something is to be sent.
     fn answer_late(&mut self, carrier: &mut impl Carrier<H>) -> bool {
         while let Some((node, session, channel)) = carrier.engine().poll_late_of_group() {
-            let group = Purpose::group_of_questions(channel);
-            if let Some(over) = group.and_then(|number| self.over.get_mut(&number)) {
-                over.on_question(node, session);
-            }
+            self.over.on_question(node, session, channel);
         }
         let mut sent = false;
-        for (number, over) in &mut self.over {
-            over.outdated.retain(|node| {
-                let mut reports = outdated(*number).into_iter();
-                // A queue may be full.
-                reports.any(|report| {
-                    let offered = carrier.offer(*node, report);
-                    sent |= matches!(offered, Ok(true));
-                    matches!(offered, Ok(false))
-                })
-            });
-        }
+        self.over.tell(|number, node| {
+            let mut reports = outdated(number).into_iter();
+            // A queue may be full.
+            reports.all(|report| {
+                let offered = carrier.offer(node, report);
+                sent |= matches!(offered, Ok(true));
+                !matches!(offered, Ok(false))
+            })
+        });
         sent
-    }
-}
-
-impl OverGroup {
-    fn of<H: Host>(group: &GroupState<H>) -> Self {
-        Self {
-            members: group.members.clone(),
-            sessions: group.sessions.clone(),
-            outdated: BTreeSet::new(),
-        }
-    }
-
-    fn on_question(&mut self, node: NodeId, session: SessionNumber) {
-        let rank = self.members.iter().position(|member| *member == node);
-        let ours = rank.and_then(|rank| self.sessions.get(rank));
-        if ours.is_some_and(|ours| session > *ours) {
-            self.outdated.insert(node);
-        }
     }
 }
 
@@ -324,8 +294,13 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
             let node = self.group.member(rank).unwrap_or(self.group.own);
             able.map_err(|failure| Failed::Member(node, failure))?;
             let channel = self.group.channel(Purpose::Data);
+            let open = self.carrier.engine().open_on(node, channel);
+            let each = MESSAGE_CHARGE.saturating_add(payload.len() as u64);
             let message = outgoing(channel, tag, header.clone(), payload);
-            if !self.offer(rank, message).map_err(Failed::Here)? {
+            if open.saturating_mul(each) > MOST_QUEUED {
+                self.full.insert(rank);
+                work.unsend();
+            } else if !self.offer(rank, message).map_err(Failed::Here)? {
                 work.unsend();
             }
         }

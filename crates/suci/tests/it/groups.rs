@@ -315,7 +315,6 @@ fn members_whose_queues_are_full_exchange_buffers() {
     });
 }
 
-/// Only this program could resume it, and it waits for the operation.
 /// Neither program takes a message before the operations end.
 #[test]
 fn f19_operations_pass_while_unread_messages_fill_the_memory_of_members() {
@@ -343,6 +342,53 @@ fn f19_operations_pass_while_unread_messages_fill_the_memory_of_members() {
     });
 }
 
+/// The root is ahead with long and with many operations of one group, in which the other member
+/// takes part only after operations of another group.
+#[test]
+fn f19_operations_of_a_group_pass_while_another_group_is_ahead() {
+    let small = |id| {
+        let settings = builder(id).send_queue(8 << 20);
+        settings.config(|config| config.memory = 1 << 20)
+    };
+    let nodes = (0..2).map(|id| small(id).open().unwrap());
+    group_of(nodes.collect(), |mut group, mut node| {
+        let node = &mut node;
+        let is_root = group.rank() == 0;
+        let [mut many, mut long] = [8, 9].map(|number| {
+            let mut new = Group::new(node, number, group.members()).unwrap();
+            new.set_limit(LONG);
+            new
+        });
+        let ahead = |many: &mut Group, node: &mut Node| {
+            let mut data = [0; 100];
+            for _ in 0..2_000 {
+                many.broadcast(node, 0, &mut data).unwrap();
+            }
+        };
+        let begin = |long: &mut Group, node: &mut Node| {
+            let data = vec![7_u64; (12 << 20) / 8];
+            long.begin_broadcast(node, 0, data).unwrap()
+        };
+        let begun = is_root.then(|| begin(&mut long, node));
+        if is_root {
+            ahead(&mut many, node);
+        }
+        for round in 0..20_u64 {
+            group.barrier(node).unwrap();
+            let mut data = vec![round; 400];
+            group.allreduce(node, &mut data, Sum).unwrap();
+            assert_eq!(data, vec![2 * round; 400]);
+        }
+        if !is_root {
+            ahead(&mut many, node);
+        }
+        let begun = begun.unwrap_or_else(|| begin(&mut long, node));
+        begun.wait(node).unwrap();
+        node.close(LONG).unwrap();
+    });
+}
+
+/// Only this program could resume it, and it waits for the operation.
 #[test]
 fn an_operation_fails_if_its_program_suspended_a_member() {
     let said = members(2, |mut group, mut node| {
