@@ -67,8 +67,6 @@ impl OverGroups {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test may panic")]
-
     use super::*;
 
     #[derive(Debug)]
