@@ -48,7 +48,8 @@ impl Stamps {
             .compared_at
             .is_none_or(|at| now.since(at) >= COMPARE_EVERY)
         {
-            self.ahead = ahead(sys::wall_nanos, || Clock.now().as_nanos());
+            let (wall, ours) = both(sys::wall_nanos, || Clock.now().as_nanos());
+            self.ahead = wall.saturating_sub(ours);
             self.compared_at = Some(now);
         }
         let wall = u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX);
@@ -56,15 +57,15 @@ impl Stamps {
     }
 }
 
-/// By how much `wall` is ahead of `ours`. If the thread is held up between two readings, it reads
-/// again.
-fn ahead(wall: impl Fn() -> u64, ours: impl Fn() -> u64) -> u64 {
-    let mut best = (u64::MAX, 0);
+/// Reads both clocks at about one moment: first `wall`, then `ours`. If the thread is held up
+/// between two readings, it reads again.
+fn both(wall: impl Fn() -> u64, ours: impl Fn() -> u64) -> (u64, u64) {
+    let mut best = (u64::MAX, (0, 0));
     for _ in 0..TRIES {
         let (before, at, after) = (wall(), ours(), wall());
         let apart = after.saturating_sub(before);
         if apart <= best.0 {
-            best = (apart, before.saturating_sub(at));
+            best = (apart, (before, at));
         }
         if apart <= NEAR {
             break;
@@ -79,25 +80,50 @@ const JUMP: u64 = 1_000_000_000;
 /// Notices that the wall clock jumped against ours: it was set, the machine slept, or it was
 /// restored from a snapshot. Then another machine may have this process's keys. A restored machine
 /// whose wall clock was not set yet cannot be told from one that ran on.
-#[derive(Debug)]
 pub(crate) struct ClockJumps {
+    wall: Box<dyn Fn() -> u64 + Send>,
     /// Nanoseconds of the wall clock when ours was at zero.
     ahead: u64,
 }
 
 impl ClockJumps {
-    pub(crate) fn new(wall: u64, now: Instant) -> Self {
+    /// `wall` reads the wall clock, in nanoseconds.
+    pub(crate) fn new(wall: impl Fn() -> u64 + Send + 'static) -> Self {
+        let ahead = wall_ahead(&wall);
         Self {
-            ahead: wall.wrapping_sub(now.as_nanos()),
+            wall: Box::new(wall),
+            ahead,
         }
     }
 
-    /// Whether the clocks moved apart since the last call, which is now forgotten.
-    pub(crate) fn jumped(&mut self, wall: u64, now: Instant) -> bool {
-        let before = std::mem::replace(self, Self::new(wall, now));
-        let apart = self.ahead.wrapping_sub(before.ahead);
+    /// Whether the clocks moved apart since the last jump. Our clock was read at `now`, before the
+    /// call.
+    #[inline]
+    pub(crate) fn jumped(&mut self, now: Instant) -> bool {
+        let ahead = (self.wall)().wrapping_sub(now.as_nanos());
+        self.is_far_from(ahead) && self.jumped_indeed()
+    }
+
+    /// The same with both clocks read at one moment: the process may have stood still since `now`.
+    #[cold]
+    fn jumped_indeed(&mut self) -> bool {
+        let ahead = wall_ahead(&self.wall);
+        let jumped = self.is_far_from(ahead);
+        if jumped {
+            self.ahead = ahead;
+        }
+        jumped
+    }
+
+    fn is_far_from(&self, ahead: u64) -> bool {
+        let apart = ahead.wrapping_sub(self.ahead);
         apart.min(apart.wrapping_neg()) >= JUMP
     }
+}
+
+fn wall_ahead(wall: &dyn Fn() -> u64) -> u64 {
+    let (wall, ours) = both(wall, || Clock.now().as_nanos());
+    wall.wrapping_sub(ours)
 }
 
 /// Time at which a blocking call gives up, or never.
@@ -132,6 +158,8 @@ impl Deadline {
 mod tests {
     use super::*;
     use std::cell::Cell;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
 
     /// A clock whose readings take the times in `takes`, and one that is `ahead` of it.
     fn compared(takes: &[u64]) -> u64 {
@@ -140,7 +168,8 @@ mod tests {
             now.set(now.get() + takes.get(reading.replace(reading.get() + 1)).unwrap_or(&20));
             now.get()
         };
-        ahead(|| ours() + 5_000_000, ours)
+        let (wall, ours) = both(|| ours() + 5_000_000, ours);
+        wall - ours
     }
 
     #[test]
@@ -151,23 +180,43 @@ mod tests {
         assert_eq!(compared(&[20, 20, 3_000_000, 20, 900_000]), near);
     }
 
+    /// A clock that is ahead of ours by what the test says.
+    fn set_clock() -> (Arc<AtomicU64>, ClockJumps) {
+        let ahead = Arc::new(AtomicU64::new(50 * JUMP));
+        let read = Arc::clone(&ahead);
+        let wall = move || Clock.now().as_nanos() + read.load(Ordering::Relaxed);
+        (ahead, ClockJumps::new(wall))
+    }
+
     #[test]
     fn only_far_jumps_of_the_wall_clock_count() {
-        let at = Instant::from_nanos;
-        let mut jumps = ClockJumps::new(50 * JUMP, at(JUMP));
-        for (wall, now, jumped) in [
-            (51 * JUMP, 2 * JUMP, false),
-            // It runs faster.
-            (52 * JUMP + JUMP / 2, 3 * JUMP, false),
-            (53 * JUMP + JUMP, 4 * JUMP, false),
+        let (ahead, mut jumps) = set_clock();
+        for (to, jumped) in [
+            (50 * JUMP, false),
+            (50 * JUMP + JUMP / 4 * 3, false),
+            (50 * JUMP - JUMP / 4 * 3, false),
+            // Small steps add up.
+            (50 * JUMP + JUMP / 4 * 5, true),
             // It is set back, and set forward.
-            (53 * JUMP, 4 * JUMP, true),
-            (53 * JUMP, 4 * JUMP, false),
-            (90 * JUMP, 5 * JUMP, true),
-            (JUMP / 2, 6 * JUMP, true),
+            (49 * JUMP, true),
+            (49 * JUMP, false),
+            (90 * JUMP, true),
+            (0, true),
         ] {
-            assert_eq!(jumps.jumped(wall, at(now)), jumped, "{wall} {now}");
+            ahead.store(to, Ordering::Relaxed);
+            assert_eq!(jumps.jumped(Clock.now()), jumped, "{to}");
         }
+    }
+
+    /// Both clocks go on meanwhile.
+    #[test]
+    fn a_process_that_stood_still_after_a_reading_saw_no_jump() {
+        let (ahead, mut jumps) = set_clock();
+        let long_ago = Instant::from_nanos(Clock.now().as_nanos() - 5 * JUMP);
+        assert!(!jumps.jumped(long_ago));
+        assert!(!jumps.jumped(Clock.now()));
+        ahead.store(45 * JUMP, Ordering::Relaxed);
+        assert!(jumps.jumped(Clock.now()));
     }
 
     #[test]

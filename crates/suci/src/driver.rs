@@ -28,7 +28,7 @@ use crate::message::Message;
 use crate::metrics::Responder;
 use crate::names::Names;
 use crate::placement::Places;
-use crate::security::KeyChanges;
+use crate::security::{KeyChanges, SharedKeys};
 use crate::shared::CrossShardQueue;
 use crate::shared_memory::MappedRegions;
 use crate::sockets::SocketTable;
@@ -153,7 +153,7 @@ impl Driver {
     pub(crate) fn new(engine: Engine, backend: Box<dyn Backend>, places: Arc<Places>) -> Self {
         let now = Clock.now();
         let sealed = engine.is_sealed();
-        let clock_jumps = sealed.then(|| ClockJumps::new(sys::wall_nanos(), now));
+        let clock_jumps = sealed.then(|| ClockJumps::new(sys::wall_nanos));
         Self {
             max_segments: backend.capabilities().max_segments,
             waiter: Waiter::new(backend.capabilities().block_limit),
@@ -338,6 +338,19 @@ impl Driver {
         if !self.groups.is_empty() || self.engine.has_late_of_group() {
             self.progress_groups();
         }
+        Ok(())
+    }
+
+    /// Changes the node's keys. What arrives afterwards is not opened under a key that was taken
+    /// out, even if it waits in the socket already.
+    pub(crate) fn change_keys(
+        &mut self,
+        change: impl FnOnce(&SharedKeys) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let changes = self.keys.as_ref().ok_or(Error::NotSealed)?;
+        change(changes.keys())?;
+        self.read_clock();
+        self.renew_keys();
         Ok(())
     }
 

@@ -186,8 +186,7 @@ impl Node {
     /// [`Error::NotSealed`], [`Error::Closed`].
     pub fn set_keys(&mut self, keys: impl Into<Keyring>) -> Result<(), Error> {
         let mut driver = self.enter_open()?;
-        let changes = driver.keys.as_ref().ok_or(Error::NotSealed)?;
-        changes.keys().set(keys.into())?;
+        driver.change_keys(|shared| shared.set(keys.into()))?;
         driver.run_cycle()
     }
 
@@ -208,8 +207,7 @@ impl Node {
         public: PublicKeys,
     ) -> Result<(), Error> {
         let mut driver = self.enter_open()?;
-        let changes = driver.keys.as_ref().ok_or(Error::NotSealed)?;
-        changes.keys().set_of_node(&own.into(), public)?;
+        driver.change_keys(|shared| shared.set_of_node(&own.into(), public))?;
         driver.run_cycle()
     }
 

@@ -3,7 +3,6 @@
 use super::Driver;
 use crate::error::Error;
 use crate::statistics::Publisher;
-use crate::sys;
 use arrayvec::ArrayVec;
 use std::io::{self, IoSlice};
 use suci_layers::routes::{CARRIED, node_at};
@@ -169,7 +168,7 @@ impl Driver {
     fn transmit_one(&mut self) -> Result<Option<TransmitResult>, Error> {
         let now = self.now;
         if let Some(jumps) = &mut self.clock_jumps
-            && jumps.jumped(sys::wall_nanos(), now)
+            && jumps.jumped(now)
         {
             self.engine.renew_keys(now, Renewal::StopSealing);
         }

@@ -8,9 +8,11 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use suci_net::memory::{Hub, Memory};
 use suci_net::{Capabilities, Counters, Ready, SendOutcome, Train};
+use suci_proto::security::Security;
 use suci_proto::types::Incarnation;
 use suci_proto::{AcceptPolicy, Config, Identity};
 
+mod keys;
 mod urgent;
 
 /// The answers that a socket gives instead of sending, and the segments of each attempt.
@@ -159,6 +161,16 @@ impl Backend for Moody {
 
 /// A driver at `address`, and its socket's mood.
 fn driver(hub: &Hub, node: u32, address: SocketAddr) -> (Driver, Arc<Mutex<Script>>) {
+    driver_with(hub, node, address, Security::Plain)
+}
+
+/// As [`driver`], of this mode.
+fn driver_with(
+    hub: &Hub,
+    node: u32,
+    address: SocketAddr,
+    security: Security,
+) -> (Driver, Arc<Mutex<Script>>) {
     let script = Arc::new(Mutex::new(Script {
         segments: 64,
         ..Script::default()
@@ -175,6 +187,7 @@ fn driver(hub: &Hub, node: u32, address: SocketAddr) -> (Driver, Arc<Mutex<Scrip
         accept: AcceptPolicy::Anyone,
         ack_on_poll: true,
         max_datagram: 1_472,
+        security,
         ..Config::default()
     };
     let seed = [u8::try_from(node).unwrap(); 32];

@@ -243,10 +243,7 @@ impl SharedNode {
         change: impl FnOnce(&SharedKeys) -> Result<(), Error> + Send + 'static,
     ) -> Result<(), Error> {
         let first = self.inner.shards.first().ok_or(Error::Closed)?;
-        self.ask_at(first, |worker| {
-            let changes = worker.driver.keys.as_ref().ok_or(Error::NotSealed)?;
-            change(changes.keys())
-        })??;
+        self.ask_at(first, |worker| worker.driver.change_keys(change))??;
         self.ask_all(|driver| driver.renew_keys()).map(drop)
     }
 
