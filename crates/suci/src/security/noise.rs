@@ -14,6 +14,7 @@
 //! All secrets are cleared when they are dropped, except for copies that calls of the cryptographic
 //! library leave on the stack.
 
+use crate::sys;
 use aws_lc_rs::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::agreement::{self, PrivateKey, UnparsedPublicKey, X25519};
 use aws_lc_rs::digest::{self, SHA256};
@@ -183,27 +184,25 @@ pub(super) struct KeyPair {
 }
 
 impl KeyPair {
-    /// Makes a pair from the randomness of the library, which mixes in that of the system for each
-    /// call and notices forks.
+    /// Makes a pair from the randomness of the system. The library's own generator keeps a state in
+    /// memory, which two machines that run on from one snapshot would share.
     pub(super) fn generate() -> Result<Self, NoiseError> {
-        Self::of(PrivateKey::generate(&X25519)?)
+        let private = sys::random().map_err(|_| NoiseError)?;
+        Self::from_private(&Zeroizing::new(private))
     }
 
     /// The pair of a private key.
     pub(super) fn from_private(private: &[u8; LENGTH]) -> Result<Self, NoiseError> {
         let private = PrivateKey::from_private_key(&X25519, private);
-        Self::of(private.map_err(|_| NoiseError)?)
+        let private = private.map_err(|_| NoiseError)?;
+        let public = private.compute_public_key()?;
+        let public = *public.as_ref().first_chunk().ok_or(NoiseError)?;
+        Ok(Self { private, public })
     }
 
     /// The public key.
     pub(super) fn public(&self) -> &Public {
         &self.public
-    }
-
-    fn of(private: PrivateKey) -> Result<Self, NoiseError> {
-        let public = private.compute_public_key()?;
-        let public = *public.as_ref().first_chunk().ok_or(NoiseError)?;
-        Ok(Self { private, public })
     }
 
     /// Calls `with` with the shared secret. Fails for public keys of small order.
