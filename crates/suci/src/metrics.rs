@@ -3,7 +3,8 @@
 //! A thread of its own answers, from the statistics file in which the node stores its numbers
 //! anyway. So the node does not notice scrapers, even slow ones. The thread serves several at once,
 //! so that silent connections hold none up. Their number, and the length and time of each request,
-//! are bounded.
+//! are bounded. The kernel hands over only connections that brought a byte, so those that say
+//! nothing take no slot.
 
 use crate::error::Error;
 use crate::statistics::{
@@ -66,6 +67,7 @@ impl Responder {
         let trouble = Error::io("starting the thread that serves metrics");
         // A connection that is gone again must not make accepting block.
         listener.set_nonblocking(true).map_err(&trouble)?;
+        sys::defer_accept(&listener, PATIENCE).map_err(&trouble)?;
         let shared = Arc::new(Shared {
             listener,
             event_fd: EventFd::new().map_err(&trouble)?,
@@ -117,19 +119,17 @@ impl Shared {
         }
     }
 
-    /// Accepts new connections. If all slots are taken, the oldest connection gives up its slot:
-    /// it has had the most time.
+    /// Accepts new connections, and answers those whose request is there. The others take a slot.
     fn accept(&self, open: &mut VecDeque<Exchange>) -> io::Result<()> {
-        // No more at once than there are slots: each new connection is polled before another
-        // may take its slot.
+        // No more at once than there are slots: those that have one want to go on, too.
         for _ in 0..PLACES {
             match self.listener.accept() {
                 Ok((stream, _)) => {
                     stream.set_nonblocking(true)?;
-                    if open.len() >= PLACES {
-                        open.pop_front();
+                    let mut exchange = Exchange::new(stream);
+                    if exchange.go_on(&self.file).unwrap_or(false) {
+                        take_slot(open, exchange);
                     }
-                    open.push_back(Exchange::new(stream));
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 // The connection is already gone again.
@@ -139,6 +139,16 @@ impl Shared {
         }
         Ok(())
     }
+}
+
+/// Gives `exchange` a slot. If all are taken, the oldest connection without a whole request goes,
+/// or else the oldest one: it has had the most time.
+fn take_slot(open: &mut VecDeque<Exchange>, exchange: Exchange) {
+    if open.len() >= PLACES {
+        let unasked = open.iter().position(|other| other.answer.is_empty());
+        drop(open.remove(unasked.unwrap_or(0)));
+    }
+    open.push_back(exchange);
 }
 
 fn is_transient(error: &io::Error) -> bool {
@@ -341,6 +351,31 @@ fn escaped(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Those whose request came whole wait for their client to read, or for room.
+    #[test]
+    fn a_connection_without_a_whole_request_gives_up_its_slot_first() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (mut clients, mut open) = (Vec::new(), VecDeque::new());
+        let mut take = |open: &mut VecDeque<Exchange>, answer: String| {
+            clients.push(TcpStream::connect(listener.local_addr().unwrap()).unwrap());
+            let mut exchange = Exchange::new(listener.accept().unwrap().0);
+            exchange.answer = answer.into_bytes();
+            take_slot(open, exchange);
+            let answers = open.iter().map(|exchange| exchange.answer.clone());
+            String::from_utf8(answers.collect::<Vec<_>>().join(&b' ')).unwrap()
+        };
+        for name in 1..PLACES {
+            take(&mut open, name.to_string());
+        }
+        let asked = "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15";
+        for _ in 0..40 {
+            assert_eq!(take(&mut open, String::new()), format!("{asked} "));
+        }
+        assert_eq!(take(&mut open, "16".into()), format!("{asked} 16"));
+        let rest = asked.strip_prefix("1 ").unwrap();
+        assert_eq!(take(&mut open, "17".into()), format!("{rest} 16 17"));
+    }
 
     #[test]
     fn an_answer_that_is_taken_late_is_whole() {

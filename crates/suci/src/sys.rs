@@ -4,6 +4,7 @@ pub(crate) mod local;
 
 use std::io;
 use std::mem::MaybeUninit;
+use std::net::TcpListener;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
@@ -349,6 +350,20 @@ pub(crate) fn is_datagram_socket(fd: RawFd) -> bool {
         libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_TYPE, value, &raw mut len)
     };
     done == 0 && kind == libc::SOCK_DGRAM
+}
+
+/// Lets `listener` accept connections only once they brought data, for as long as the client may
+/// take for its first byte.
+pub(crate) fn defer_accept(listener: &TcpListener, patience: Duration) -> io::Result<()> {
+    let seconds = libc::c_int::try_from(patience.as_secs()).unwrap_or(libc::c_int::MAX);
+    let len = libc::socklen_t::try_from(size_of::<libc::c_int>()).unwrap_or(0);
+    // SAFETY: `seconds` outlives the call, and `len` is its size.
+    let done = unsafe {
+        let value = (&raw const seconds).cast();
+        let (level, name) = (libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT);
+        libc::setsockopt(listener.as_raw_fd(), level, name, value, len)
+    };
+    checked(done).map(drop)
 }
 
 /// Takes an inherited descriptor that is open and the reading end of a pipe, so that reading never

@@ -283,6 +283,19 @@ fn silent_connections_hold_up_no_scraper() {
         assert!(taken < Duration::from_secs(3), "{count}: {taken:?}");
         drop(silent);
     }
+    // A scraper whose request comes later than many connections, since it is far away.
+    let mut far = TcpStream::connect(address).unwrap();
+    let open = || TcpStream::connect(address).unwrap();
+    let _silent: Vec<_> = std::iter::repeat_with(open).take(40).collect();
+    let _brief: Vec<_> = std::iter::repeat_with(open)
+        .take(40)
+        .inspect(|mut client| client.write_all(b"G").unwrap())
+        .collect();
+    std::thread::sleep(Duration::from_millis(200));
+    far.write_all(GET.as_bytes()).unwrap();
+    let mut answer = String::new();
+    far.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
     // A request in pieces is still one.
     let mut slow = TcpStream::connect(address).unwrap();
     for piece in [&GET[..9], &GET[9..20], &GET[20..]] {
