@@ -38,6 +38,7 @@ static const struct name REFUSALS[] = {
     { "no_keys_here", SUCI_REFUSAL_NO_KEYS_HERE },
     { "node_key", SUCI_REFUSAL_NODE_KEY },
     { "no_node_key_here", SUCI_REFUSAL_NO_NODE_KEY_HERE },
+    { "layer", SUCI_REFUSAL_LAYER },
     { NULL, 0 }
 };
 

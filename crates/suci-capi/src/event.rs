@@ -172,8 +172,8 @@ mod kind {
     pub(super) const MEMBER_FAILED: u32 = 16;
 }
 
-/// Returns the number of a reason in `enum suci_refusal`, and the peer's code if it is an unknown
-/// one.
+/// Returns the number of a reason in `enum suci_refusal`, and what it is about: the peer's code if
+/// it is an unknown one, the number of a layer.
 fn refusal(reason: RefusedReason) -> (u32, u64) {
     let number = match reason {
         RefusedReason::DuplicateNode => 1,
@@ -194,6 +194,7 @@ fn refusal(reason: RefusedReason) -> (u32, u64) {
         RefusedReason::NoKeysHere => 16,
         RefusedReason::NodeKey => 17,
         RefusedReason::NoNodeKeyHere => 18,
+        RefusedReason::Layer(layer) => return (19, layer as u64),
     };
     (number, 0)
 }

@@ -399,11 +399,15 @@ the file of public keys of every node: SUCI_NODE_KEY_FILE and SUCI_PUBLIC_KEYS_F
 behind a line name the layers that the node may use, if not all: messages, groups, active,
 one-sided, membership, sockets, routes; or \"nothing\".
 
+Commands take these variables, too, where a node has an ID: under suci run, and suci ping --book.
+
 Examples:
   suci key show cluster.key
   suci key rotate cluster.key
   suci key retire cluster.key
-  suci key public --id 7 node7.key >> public.keys";
+  suci key public --id 7 node7.key >> public.keys
+  SUCI_PUBLIC_KEYS_FILE=public.keys suci run -n 2 \\
+      sh -c 'SUCI_NODE_KEY_FILE=node$SUCI_ID.key suci perf'";
 
 /// The arguments of `suci key`.
 #[derive(Debug, Args)]

@@ -25,11 +25,11 @@ impl AnyFile {
     fn read(path: &Path) -> Result<Self> {
         let cluster = KeyFile::new(path);
         let is_other = |problem: &KeyTextError| matches!(problem, KeyTextError::Prefix(_));
-        match cluster.read() {
+        match cluster.read_of_any_user() {
             Ok(keys) => Ok(Self::Cluster(cluster, keys)),
             Err(KeyError::Text { problem, .. }) if is_other(&problem) => {
                 let node = KeyFile::of_node(path);
-                let keys = node.read()?;
+                let keys = node.read_of_any_user()?;
                 Ok(Self::Node(node, keys))
             }
             Err(error) => Err(error.into()),
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &KeyArgs) -> Result<ExitCode> {
             AnyFile::Node(_, keys) => show(&keys)?,
         },
         KeyAction::Public { id, file } => {
-            for key in KeyFile::of_node(file).read()?.iter() {
+            for key in KeyFile::of_node(file).read_of_any_user()?.iter() {
                 print(format_args!("{id} {}", key.public()))?;
             }
         }

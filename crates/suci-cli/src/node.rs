@@ -7,7 +7,7 @@ use std::time::Duration;
 use suci::{AddressBook, Config, EndReason, Node, NodeBuilder, NodeId, Warning};
 
 use crate::args::NodeArgs;
-use crate::error::{Result, tell};
+use crate::error::{Failure, Result, tell};
 
 /// IDs of listeners: one per command, so that a caller learns when it reached another one.
 pub(crate) const CAT: NodeId = NodeId(1);
@@ -40,12 +40,27 @@ pub(crate) fn builder(args: &NodeArgs) -> NodeBuilder {
 }
 
 /// Settings of a node that listens at `address` for any node, whatever the environment says.
-pub(crate) fn listener(args: &NodeArgs, id: NodeId, address: SocketAddr) -> NodeBuilder {
+pub(crate) fn listener(args: &NodeArgs, id: NodeId, address: SocketAddr) -> Result<NodeBuilder> {
+    refuse_node_keys(args)?;
     let builder = builder(args)
         .id(id)
         .listen(address)
         .book(AddressBook::new());
-    builder.accept(suci::AcceptPolicy::Anyone)
+    Ok(builder.accept(suci::AcceptPolicy::Anyone))
+}
+
+/// Refuses keys of nodes for a command whose caller takes an ID at random: no file of public keys
+/// has a line for it.
+fn refuse_node_keys(args: &NodeArgs) -> Result<()> {
+    const NAME: &str = suci::env::NODE_KEY_FILE;
+    match std::env::var_os(NAME) {
+        Some(file) if args.key_file.is_none() => Err(Failure::new(format!(
+            "{NAME}={}: callers of an address have no ID to which the key of a node could belong: name a cluster's \
+             key (--key-file), or give each node its ID (suci run; suci ping --book FILE --id N)",
+            file.display()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Settings of a node with an ID of its own that calls `address`.
@@ -58,12 +73,11 @@ pub(crate) fn caller(args: &NodeArgs, address: SocketAddr) -> Result<NodeBuilder
         .book(AddressBook::new()))
 }
 
-/// Refuses a plain node beyond loopback that nobody asked for. Here rather than when binding, so
-/// that the error names the address that was typed.
+/// Refuses a plain node beyond loopback that nobody asked for, and keys of nodes. Here rather than
+/// when binding, so that the error names the address that was typed.
 pub(crate) fn check_security(args: &NodeArgs, address: SocketAddr) -> Result<()> {
-    let named = [suci::env::KEY_FILE, suci::env::PUBLIC_KEYS_FILE];
-    let named = named.iter().any(|name| std::env::var_os(name).is_some());
-    let sealed = args.key_file.is_some() || named;
+    refuse_node_keys(args)?;
+    let sealed = args.key_file.is_some() || std::env::var_os(suci::env::KEY_FILE).is_some();
     if !args.plain && !sealed && !address.ip().to_canonical().is_loopback() {
         return Err(suci::Error::PlainOnNetwork { address }.into());
     }

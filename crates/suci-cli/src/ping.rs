@@ -19,7 +19,7 @@ const LOOK: Duration = Duration::from_millis(500);
 /// Pings, or answers.
 pub(crate) fn run(args: &PingArgs) -> Result<ExitCode> {
     if let Some(address) = args.listen {
-        let node = node::listener(&args.node, node::PING, address).open()?;
+        let node = node::listener(&args.node, node::PING, address)?.open()?;
         tell(format_args!(
             "suci ping: answering at {}; Ctrl-C ends it",
             node.local_addr()

@@ -1,7 +1,7 @@
 //! Events that the engine reports to the program.
 
 use crate::message::{CANCELLED, EXPIRED, Outcome};
-use crate::types::{ChannelId, Kind, MessageNumber, NodeId, ProtocolError, SessionNumber};
+use crate::types::{ChannelId, Kind, Layer, MessageNumber, NodeId, ProtocolError, SessionNumber};
 use crate::wire::RefusedCode;
 use bytes::Bytes;
 use core::fmt;
@@ -154,8 +154,8 @@ pub enum Event {
         /// The peer.
         node: NodeId,
     },
-    /// The peer refuses the connection (tried again every second or so until `give_up_after`), or
-    /// the route does not carry packets.
+    /// The peer refuses the connection (tried again every second or so until `give_up_after`) or a
+    /// layer, or the route does not carry packets.
     Refused {
         /// The peer.
         node: NodeId,
@@ -340,6 +340,9 @@ pub enum RefusedReason {
     /// payload: the system reports it, or only smaller ones arrived for several round trips. Small
     /// messages may arrive; others do not until the path carries such datagrams.
     Narrow,
+    /// The peer is connected, but its file of public keys does not permit this node a layer that
+    /// the library itself uses: membership or routes. Told once in a session.
+    Layer(Layer),
 }
 
 impl From<RefusedCode> for RefusedReason {
@@ -363,6 +366,16 @@ impl From<RefusedCode> for RefusedReason {
 }
 
 impl RefusedReason {
+    /// Returns the layer that the peer does not permit. Other reasons are about the connection: a
+    /// later one replaces them.
+    #[must_use]
+    pub const fn denied_layer(self) -> Option<Layer> {
+        match self {
+            Self::Layer(layer) => Some(layer),
+            _ => None,
+        }
+    }
+
     /// Returns true if the peer is alive and only lacks room now: a reason that may end by itself
     /// or through its program.
     pub(crate) const fn is_for_now(self) -> bool {
@@ -425,6 +438,13 @@ impl fmt::Display for RefusedReason {
             Self::Version => "there is no common protocol version: install the same version",
             Self::Narrow => {
                 "the path carries only packets below 1,200 bytes: raise its MTU to 1,280 bytes"
+            }
+            Self::Layer(layer) => {
+                return write!(
+                    f,
+                    "it does not permit {layer} to this node: add the word {layer} to this node's line in the file \
+                     of public keys there"
+                );
             }
             Self::Other(code) => return write!(f, "reason {code}, of a later version"),
         };

@@ -354,6 +354,12 @@ impl Layers {
         Self::of(self.0.get() | 1 << layer as u8)
     }
 
+    /// Returns the layers of both.
+    #[must_use]
+    pub const fn union(self, other: Self) -> Self {
+        Self::of(self.0.get() | other.0.get())
+    }
+
     /// Returns true if `layer` may be used.
     #[must_use]
     pub const fn permits(self, layer: Layer) -> bool {

@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use suci_layers::membership::{JoinState, MAX_CLUSTER_NAME, Settings, SharedMembership, Status};
-use suci_proto::types::{Incarnation, NodeId};
-use suci_proto::{ConfigError, Link, LostCause, MemberState};
+use suci_proto::types::{Incarnation, Layer, NodeId};
+use suci_proto::{ConfigError, Link, LostCause, MemberState, RefusedReason};
 
 /// Settings of a member of a cluster, for
 /// [`NodeBuilder::membership`](crate::NodeBuilder::membership).
@@ -168,6 +168,7 @@ impl OwnMembership {
             JoinState::OtherCluster(seed, name) => Err(self.not_joined(format!(
                 "seed {seed} belongs to cluster {name:?}: name that cluster, or another seed"
             ))),
+            JoinState::Denied(seed) => Err(self.not_joined(format!("seed {seed} {}", denied()))),
         }
     }
 
@@ -179,11 +180,20 @@ impl OwnMembership {
     /// Returns the error of a wait that came to its limit, given the states of the seeds.
     pub(crate) fn why_not(&self, states: &[(NodeId, Option<MemberState>)]) -> Error {
         let each = states.iter().map(|(node, state)| {
-            let why = why_not(*state);
+            let why = match self.shared.is_denied_by(*node) {
+                true => denied(),
+                false => why_not(*state),
+            };
             format!("seed {node} {why}")
         });
         self.not_joined(each.collect::<Vec<_>>().join("; "))
     }
+}
+
+/// Says that a seed does not permit this node membership.
+fn denied() -> String {
+    let reason = RefusedReason::Layer(Layer::Membership);
+    format!("answers, but {reason}")
 }
 
 /// Says why a seed did not let this node join.

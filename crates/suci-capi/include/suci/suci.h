@@ -825,7 +825,8 @@ enum suci_refusal {
     SUCI_REFUSAL_KEY = 15,               /* The nodes have different cluster keys. */
     SUCI_REFUSAL_NO_KEYS_HERE = 16,      /* This node cannot make keys now. */
     SUCI_REFUSAL_NODE_KEY = 17,          /* Its public keys lack this node, or name another key. */
-    SUCI_REFUSAL_NO_NODE_KEY_HERE = 18   /* This node's public keys lack the peer. */
+    SUCI_REFUSAL_NO_NODE_KEY_HERE = 18,  /* This node's public keys lack the peer. */
+    SUCI_REFUSAL_LAYER = 19              /* Its public keys deny this node a layer: see `code`. */
 };
 
 /* Why a session ended. */
@@ -919,7 +920,8 @@ typedef struct suci_event_finished {
 } suci_event_finished;
 
 typedef struct suci_event_refused {
-    uint64_t code;                /* SUCI_REFUSAL_OTHER: the peer's code. */
+    uint64_t code;                /* SUCI_REFUSAL_OTHER: the peer's code; SUCI_REFUSAL_LAYER:
+                                     6 membership, 8 routes. */
     uint32_t reason;              /* enum suci_refusal. Tried again until give_up_after. */
 } suci_event_refused;
 

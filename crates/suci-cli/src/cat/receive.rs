@@ -20,7 +20,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Receives from the first that sends, until it has ended.
 pub(super) fn run(args: &CatArgs, address: SocketAddr) -> Result<()> {
     // A receiver owes nothing, so nothing but watching would tell it that its sender is gone.
-    let node = node::listener(&args.node, CAT, address)
+    let node = node::listener(&args.node, CAT, address)?
         .config(|config| node::watch(config, args.give_up_after))
         .open_threads(1)?;
     node::warn("cat", node.warning());

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Output;
 
-use crate::support::{errors, output, printed, suci};
+use crate::support::{errors, output, path, printed, suci};
 
 fn key(args: &[&str], file: &Path) -> Output {
     let args: Vec<&str> = args.iter().copied().chain(file.to_str()).collect();
@@ -112,4 +112,73 @@ fn a_nodes_key_is_made_printed_rotated_and_retired() {
     assert!(key(&["keygen"], &cluster).status.success());
     let refused = key(&public, &cluster);
     assert!(errors(&refused).contains("--node"), "{}", errors(&refused));
+}
+
+/// The files of nodes 0 and 1, made by the commands.
+fn node_files(dir: &Path) {
+    let mut lines = String::new();
+    for id in ["0", "1"] {
+        let file = dir.join(format!("node{id}.key"));
+        assert!(key(&["keygen", "--node"], &file).status.success());
+        lines += &printed(&key(&["key", "public", "--id", id], &file));
+    }
+    fs::write(dir.join("public.keys"), lines).unwrap();
+}
+
+/// `ping` and `perf` take keys of nodes from their environment where the nodes have IDs.
+#[test]
+fn commands_with_ids_take_keys_of_nodes() {
+    let dir = tempfile::tempdir().unwrap();
+    node_files(dir.path());
+    let public = dir.path().join("public.keys");
+    let launch = |command: &str| {
+        let own = dir.path().join("node").display().to_string();
+        let script = format!(
+            "SUCI_NODE_KEY_FILE={own}$SUCI_ID.key exec {} {command}",
+            path()
+        );
+        let mut launch = suci(&["run", "-n", "2", "sh", "-c", &script]);
+        output(launch.env("SUCI_PUBLIC_KEYS_FILE", &public))
+    };
+    let ping = "ping --count 2 --interval 0 --timeout 5";
+    for command in [ping, "perf --workload ping-pong --rounds 1 --seconds 0.01"] {
+        let done = launch(command);
+        assert!(done.status.success(), "{command}: {}", errors(&done));
+    }
+    // The keys count: without its line node 1 is no member.
+    let lines = fs::read_to_string(&public).unwrap();
+    let first = lines.lines().next().unwrap();
+    fs::write(&public, format!("{first}\n")).unwrap();
+    let done = launch(ping);
+    assert!(!done.status.success());
+    assert!(
+        errors(&done).contains("enter the line `1 suci-public-1"),
+        "{}",
+        errors(&done)
+    );
+}
+
+/// One that calls an address has an ID that no file of public keys could name.
+#[test]
+fn commands_without_ids_say_that_keys_of_nodes_need_them() {
+    let dir = tempfile::tempdir().unwrap();
+    node_files(dir.path());
+    for args in [
+        &["ping", "127.0.0.1:9"][..],
+        &["ping", "--listen", "127.0.0.1:0"],
+        &["cat", "127.0.0.1:9"],
+        &["perf", "--listen", "127.0.0.1:0"],
+        &["perf", "127.0.0.1:9"],
+    ] {
+        let mut command = suci(args);
+        command.env("SUCI_NODE_KEY_FILE", dir.path().join("node0.key"));
+        command.env("SUCI_PUBLIC_KEYS_FILE", dir.path().join("public.keys"));
+        let done = output(&mut command);
+        assert_eq!(done.status.code(), Some(1), "{args:?}");
+        let said = errors(&done);
+        assert!(
+            said.contains("suci ping --book FILE --id N"),
+            "{args:?}: {said}"
+        );
+    }
 }

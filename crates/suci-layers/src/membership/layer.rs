@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use suci_proto::time::Instant;
 use suci_proto::types::{ChannelId, Incarnation, Kind, MessageNumber, NodeId, SessionNumber};
-use suci_proto::{Engine, Link, LostCause, MemberChange, MemberState, Outgoing};
+use suci_proto::{Engine, Link, LostCause, MemberChange, MemberState, Outgoing, SendError};
 
 /// The kind of all messages of this layer.
 const KIND: Kind = Kind(64);
@@ -132,6 +132,12 @@ impl SharedMembership {
     #[must_use]
     pub fn seeds(&self) -> Vec<NodeId> {
         self.lock().member.seeds().collect()
+    }
+
+    /// Returns true if this seed does not permit this node membership.
+    #[must_use]
+    pub fn is_denied_by(&self, seed: NodeId) -> bool {
+        self.lock().member.is_denied_by(seed)
     }
 
     /// Returns the counters.
@@ -295,10 +301,19 @@ impl MembershipLayer {
                 return;
             };
             let session = engine.session(to).unwrap_or_default();
-            // A message that finds no room is repeated by the next comparison.
-            if let Ok(number) = engine.send(now, to, outgoing(bytes)) {
-                self.sent.insert(to, (session, number));
-                turn.sent = true;
+            let queued = engine.send(now, to, outgoing(bytes));
+            match queued {
+                Ok(number) => {
+                    self.member.set_denied(to, false);
+                    self.sent.insert(to, (session, number));
+                    turn.sent = true;
+                }
+                Err(SendError::NotPermitted { layer }) => {
+                    self.member.set_denied(to, true);
+                    engine.report_denied(to, layer);
+                }
+                // It found no room. The next comparison repeats it.
+                Err(_) => {}
             }
         }
     }

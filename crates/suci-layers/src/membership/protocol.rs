@@ -78,8 +78,10 @@ pub enum JoinState {
     Joined,
     /// No seed answered yet.
     Waiting,
-    /// All seeds belong to other clusters, of which this is one.
+    /// No seed is left: all belong to other clusters, of which this is one, or permit no membership.
     OtherCluster(NodeId, String),
+    /// The same; all permit this node no membership, of which this is one.
+    Denied(NodeId),
 }
 
 /// Counters of a member.
@@ -107,6 +109,9 @@ pub struct Membership {
     seeds: BTreeSet<NodeId>,
     /// Seeds that belong to other clusters.
     strange_seeds: BTreeMap<NodeId, String>,
+    /// Other seeds that do not permit this node membership. They are asked all the same: the right
+    /// may come.
+    denied_seeds: BTreeSet<NodeId>,
     joined_at: Option<Instant>,
     is_leaving: bool,
     neighbours: BTreeSet<NodeId>,
@@ -158,6 +163,7 @@ impl Membership {
             joined_at: seeds.is_empty().then_some(now),
             seeds,
             strange_seeds: BTreeMap::new(),
+            denied_seeds: BTreeSet::new(),
             is_leaving: false,
             neighbours: BTreeSet::new(),
             ring_changed: true,
@@ -185,6 +191,7 @@ impl Membership {
         };
         if let MembershipBody::OtherCluster(name) = &message.body {
             if self.seeds.contains(&from) && self.joined_at.is_none() {
+                self.denied_seeds.remove(&from);
                 self.strange_seeds.insert(from, name.clone());
             }
             return;
@@ -640,11 +647,28 @@ impl Membership {
         if self.joined_at.is_some() {
             return JoinState::Joined;
         }
-        let strange = self.strange_seeds.iter().next();
-        match strange.filter(|_| self.strange_seeds.len() == self.seeds.len()) {
-            Some((node, name)) => JoinState::OtherCluster(*node, name.clone()),
-            None => JoinState::Waiting,
+        let none = self.strange_seeds.len() + self.denied_seeds.len() == self.seeds.len();
+        let (strange, denied) = (self.strange_seeds.iter().next(), self.denied_seeds.first());
+        match (strange.filter(|_| none), denied.filter(|_| none)) {
+            (Some((node, name)), _) => JoinState::OtherCluster(*node, name.clone()),
+            (None, Some(node)) => JoinState::Denied(*node),
+            (None, None) => JoinState::Waiting,
         }
+    }
+
+    /// Notes whether a node that a message is for permits this node membership.
+    pub fn set_denied(&mut self, node: NodeId, denied: bool) {
+        if !denied {
+            self.denied_seeds.remove(&node);
+        } else if self.seeds.contains(&node) && !self.strange_seeds.contains_key(&node) {
+            self.denied_seeds.insert(node);
+        }
+    }
+
+    /// Returns true if this seed does not permit this node membership.
+    #[must_use]
+    pub fn is_denied_by(&self, seed: NodeId) -> bool {
+        self.denied_seeds.contains(&seed)
     }
 
     /// Returns the seeds, without this node.

@@ -204,7 +204,9 @@ fn send(engine: &mut Engine, now: Instant, next: NodeId, message: Outgoing, kind
     let counted = match engine.open_on(next, message.channel) {
         0..MAX_WAITING => match engine.send(now, next, message) {
             Ok(_) => kind,
-            Err(SendError::UnknownPeer(_) | SendError::NotPermitted { .. }) => {
+            Err(SendError::UnknownPeer(_)) => RoutedPacket::Unknown,
+            Err(SendError::NotPermitted { layer }) => {
+                engine.report_denied(next, layer);
                 RoutedPacket::Unknown
             }
             // The queue is full of other messages, or the session is suspended or closing.

@@ -611,7 +611,8 @@ impl Engine {
         }
         let stranger = peer.trust() == Trust::Stranger;
         // A peer that took our messages and ended that session asked for this cookie afterwards.
-        peer.end_before(now, init.incarnation, init.epoch, made, &mut self.shared);
+        let (incarnation, epoch, layers) = (init.incarnation, init.epoch, init.params.layers);
+        peer.end_before(now, incarnation, epoch, made, layers, &mut self.shared);
         if !peer.has_room_for_session() {
             return Err(NoEntry::Refused(RefusedCode::Unread));
         }
@@ -679,6 +680,7 @@ impl Engine {
                 tag: init.tag,
             },
             params: init.params.clone(),
+            layers: answer.params.layers,
             grant: init.grant,
             answered: made,
             first: header.number,

@@ -7,7 +7,7 @@ use crate::event::{EndReason, Event, LostCause};
 use crate::handler::Handler;
 use crate::limits;
 use crate::message::{Held, Message, has_room};
-use crate::types::{ChannelId, NodeId, SessionNumber, Source};
+use crate::types::{ChannelId, Layer, NodeId, SessionNumber, Source};
 
 /// News for the layer of one-sided operations, in order for each peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,6 +121,14 @@ impl Engine {
                 MemberChange::Failed => Event::MemberFailed { node },
             };
             self.update(key, |peer, shared| peer.push_event(event, shared));
+        }
+    }
+
+    /// Reports to the program that `node` does not permit this node a layer that the library itself
+    /// uses: once in a session. Nothing happens if the node is unknown.
+    pub fn report_denied(&mut self, node: NodeId, layer: Layer) {
+        if let Some(key) = self.peer_key(node) {
+            self.update(key, |peer, shared| peer.tell_denied(layer, shared));
         }
     }
 

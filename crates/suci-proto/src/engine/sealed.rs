@@ -310,9 +310,9 @@ impl Peer {
                 sealing.revoke();
             }
         }
-        if self.lingering.is_none() {
-            // An INIT under way may be under a key that is no longer used, or that another process
-            // can make, too.
+        // An INIT under way may be under a key that is no longer used, tell of more layers than may
+        // be used, or another process can make it, too.
+        if self.lingering.is_none() || self.attempt.is_some() {
             self.drop_attempt(shared);
             let token = shared.random();
             self.open(now, token);

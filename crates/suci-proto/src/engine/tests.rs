@@ -224,6 +224,11 @@ impl World {
 
     /// Delivers everything until nothing more is sent.
     fn settle(&mut self) {
+        self.settle_but(|_| false);
+    }
+
+    /// The same, but for the packets that are `lost`.
+    fn settle_but(&mut self, lost: impl Fn(&Packet) -> bool) {
         for _ in 0..1_000 {
             let hosts = 0..self.engines.len();
             let packets: Vec<_> = hosts.flat_map(|host| self.outgoing(host)).collect();
@@ -231,7 +236,8 @@ impl World {
                 return;
             }
             self.now += Duration::from_micros(50);
-            packets.iter().for_each(|packet| self.deliver(packet));
+            let arriving = packets.iter().filter(|packet| !lost(packet));
+            arriving.for_each(|packet| self.deliver(packet));
             self.seen.extend(packets);
         }
         panic!("packets without end");
@@ -239,8 +245,13 @@ impl World {
 
     /// Lets `span` pass, in small steps.
     fn run(&mut self, span: Duration) {
+        self.run_but(span, |_| false);
+    }
+
+    /// The same, but for the packets that are `lost`.
+    fn run_but(&mut self, span: Duration, lost: impl Fn(&Packet) -> bool) {
         let end = self.now + span;
-        self.settle();
+        self.settle_but(&lost);
         while self.now < end {
             self.now = (self.now + Duration::from_millis(10)).min(end);
             for engine in &mut self.engines {
@@ -250,7 +261,7 @@ impl World {
                     engine.handle_timeout(self.now);
                 }
             }
-            self.settle();
+            self.settle_but(&lost);
         }
     }
 

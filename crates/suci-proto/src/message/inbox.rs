@@ -213,6 +213,11 @@ impl Inbox {
         self.permitted = layers;
     }
 
+    /// Returns the layers that the peer may use.
+    pub(crate) fn permitted(&self) -> Layers {
+        self.permitted
+    }
+
     /// Returns true if the peer may use this layer.
     pub(crate) fn permits(&self, layer: Layer) -> bool {
         self.permitted.permits(layer)

@@ -72,12 +72,24 @@ pub struct Put<'a> {
 }
 
 /// The parameters of the handshake that the peer told.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Told {
     /// The memory credit that every channel starts with.
     window: u64,
     /// The layers that this node may use.
     permitted: Layers,
+    /// The others of which the program knows that.
+    denied: Layers,
+}
+
+impl Default for Told {
+    fn default() -> Self {
+        Self {
+            window: 0,
+            permitted: Layers::ALL,
+            denied: Layers::NONE,
+        }
+    }
 }
 
 /// The sending half of a session.

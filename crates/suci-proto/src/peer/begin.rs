@@ -3,13 +3,14 @@
 
 use super::Peer;
 use super::connection::{Beginning, End, Numbers};
+use crate::config::Config;
 use crate::credit::Grant;
 use crate::engine::{Promise, Shared};
 use crate::handshake::FIRST_WAIT;
 use crate::limits::{self, MAX_DATAGRAM};
 use crate::recovery::Recovery;
 use crate::time::{Duration, Instant};
-use crate::types::Incarnation;
+use crate::types::{Incarnation, Layers};
 use crate::wire::{self, Credit, Params, RefusedCode};
 use std::net::SocketAddr;
 
@@ -139,6 +140,18 @@ impl Peer {
         }
     }
 
+    /// Returns the layers that the peer may use. Within a session they never become fewer: if the
+    /// file permits less, the driver ends the session ([`Renewal::EndSession`]) once it looks.
+    ///
+    /// [`Renewal::EndSession`]: crate::Renewal::EndSession
+    fn layers_to_tell(&self, config: &Config) -> Layers {
+        let permitted = config.security.layers(self.node);
+        match self.session.connected {
+            true => permitted.union(self.session.inbox.permitted()),
+            false => permitted,
+        }
+    }
+
     /// Returns the parameters that we announce.
     pub(crate) fn params(&self, max_datagram: usize, shared: &Shared) -> Params {
         let config = &shared.config;
@@ -150,7 +163,7 @@ impl Peer {
             unattended: config.unattended,
             mode: self.mode(),
             max_channels: self.session.inbox.channels_told(),
-            layers: config.security.layers(self.node),
+            layers: self.layers_to_tell(config),
             node_keys: config.security.has_node_keys(),
             extensions: wire::EXTENSION_MODE
                 | wire::EXTENSION_SUSPENSION

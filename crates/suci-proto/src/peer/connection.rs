@@ -19,7 +19,7 @@ use crate::security::{ConnectionKeys, Sealing};
 use crate::steer::Decision;
 use crate::time::{Duration, Instant};
 use crate::transmit::Destination;
-use crate::types::{Ecn, PacketNumber};
+use crate::types::{Ecn, Layers, PacketNumber};
 use crate::wire::{Credit, Mode, Params};
 
 /// Number of unacknowledged packets that forces an acknowledgement although no PING asked for one.
@@ -127,6 +127,8 @@ pub(crate) struct Agreement {
     pub(crate) remote: End,
     /// The peer's parameters.
     pub(crate) params: Params,
+    /// The layers that the peer may use, as it was told.
+    pub(crate) layers: Layers,
     /// The peer's first grant.
     pub(crate) grant: Credit,
     /// When we sent the packet that this grant answers.
@@ -273,6 +275,7 @@ impl Connection {
             local,
             remote,
             params,
+            layers: _,
             grant: grant_of_peer,
             answered,
             first,

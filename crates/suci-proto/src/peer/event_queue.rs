@@ -150,7 +150,10 @@ impl Events {
             Event::Resumed { node, by } if self.remove(&Event::Suspended { node, by }) => return,
             Event::MemberJoined { .. } => self.drop_last_member(),
             Event::MemberLeft { .. } => self.drop_last_end(),
-            Event::Refused { .. } => self.queue.retain(|e| !matches!(e, Event::Refused { .. })),
+            Event::Refused { reason, .. } => self.queue.retain(|earlier| {
+                !matches!(earlier, Event::Refused { reason: before, .. }
+                    if before.denied_layer() == reason.denied_layer())
+            }),
             _ => {}
         }
         self.queue.push_back(event);

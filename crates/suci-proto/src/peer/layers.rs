@@ -2,10 +2,10 @@
 
 use super::Peer;
 use crate::engine::{RemoteInput, Shared, SocketInput};
-use crate::event::{EndReason, Event};
+use crate::event::{EndReason, Event, RefusedReason};
 use crate::handler::Handler;
 use crate::message::Message;
-use crate::types::{ChannelId, SessionNumber, Source};
+use crate::types::{ChannelId, Layer, SessionNumber, Source};
 use std::collections::VecDeque;
 
 /// Most messages about membership that ended sessions leave and the driver did not take.
@@ -78,6 +78,15 @@ impl Peer {
     #[inline]
     pub(crate) fn may_have_for_layers(&self) -> bool {
         self.session.inbox.may_have_for_layers() || self.layer_remains.is_some()
+    }
+
+    /// Tells the program that the peer does not permit a layer that the library itself uses: once in
+    /// a session.
+    pub(crate) fn tell_denied(&mut self, layer: Layer, shared: &mut Shared) {
+        if self.session.outbox.note_denied(layer) {
+            let (node, reason) = (self.node, RefusedReason::Layer(layer));
+            self.push_event(Event::Refused { node, reason }, shared);
+        }
     }
 
     /// Tells the handlers of an event, if they want to know of it.

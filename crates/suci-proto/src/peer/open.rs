@@ -13,7 +13,7 @@ use crate::recovery::Sink;
 use crate::security::{ConnectionKeys, HandshakeError, Initiator};
 use crate::time::{Duration, Instant};
 use crate::transmit::Destination;
-use crate::types::{Epoch, Incarnation, NodeId, PacketNumber};
+use crate::types::{Epoch, Incarnation, Layers, NodeId, PacketNumber};
 use crate::wire::{self, Header, Init, Params, RefusedCode};
 use core::fmt;
 use core::ops::RangeInclusive;
@@ -43,6 +43,8 @@ struct Offer {
     /// The incarnation to which the INIT is addressed.
     incarnation: Incarnation,
     epoch: Epoch,
+    /// The layers that the peer may use, as the INIT says.
+    layers: Layers,
     /// Memory promised to the session that begins if the peer accepts; none if the present one goes
     /// on.
     promise: Option<Promise>,
@@ -346,6 +348,7 @@ impl Peer {
             params.channel_memory = window / 2;
             params.max_channels = channels_beside(*window);
         }
+        let layers = params.layers;
         let grant = self.first_grant(&mut beginning);
         let ride = self.ride(now, cookie.incarnation, epoch, &mut beginning, shared);
         let Some(attempt) = &mut self.attempt else {
@@ -385,6 +388,7 @@ impl Peer {
             beginning,
             incarnation,
             epoch,
+            layers,
             promise,
             sent_at: now,
             handshake,
@@ -494,17 +498,22 @@ impl Peer {
     }
 
     /// Ends a session that the peer has ended: its process `incarnation` was at `epoch` when it
-    /// answered a packet that we sent at `since`.
+    /// answered a packet that we sent at `since`. Ends one in which we may use more `layers` than
+    /// the peer permits now, too: the peer never knew it, since the ACCEPT that began it was lost,
+    /// or we did not receive its CLOSE.
     pub(crate) fn end_before(
         &mut self,
         now: Instant,
         incarnation: Incarnation,
         epoch: Epoch,
         since: Instant,
+        layers: Layers,
         shared: &mut Shared,
     ) {
         if self.is_other_incarnation(incarnation) {
             self.end(now, EndReason::Restarted, shared);
+        } else if self.session.exceeds(layers) {
+            self.end(now, EndReason::RevokedThere, shared);
         } else if self.session.was_ended_by(incarnation, epoch, since) {
             self.end(now, EndReason::PeerEnded, shared);
         }
@@ -535,6 +544,7 @@ impl Peer {
         *max_datagram = beginning.max_datagram.min(*max_datagram);
         shared.shares.recharge(&mut beginning.grant, *max_datagram);
         let address = agreement.address.to;
+        let layers = agreement.layers;
         let first = agreement.first;
         let memory = agreement.grant.memory;
         beginning.grant.start_at(first);
@@ -566,7 +576,7 @@ impl Peer {
         }
         shared.met += usize::from(!self.is_met());
         self.last_source = Some(address);
-        self.apply_params(&connection.params, memory, shared);
+        self.apply_params(&connection.params, memory, layers);
         if !known_path && !connection.begin_on_path(&shared.paths, now) {
             shared.paths.ask(self.node, address);
         }
@@ -583,10 +593,10 @@ impl Peer {
         self.report_completions(shared);
     }
 
-    /// Applies the peer's parameters to the session, and its first memory credit.
-    fn apply_params(&mut self, params: &Params, memory: u64, shared: &Shared) {
+    /// Applies the peer's parameters to the session, its first memory credit, and the layers that
+    /// the peer may use, as it was told: others may be in the file by now.
+    fn apply_params(&mut self, params: &Params, memory: u64, permitted_here: Layers) {
         self.unattended = params.unattended;
-        let permitted_here = shared.config.security.layers(self.node);
         let session = &mut self.session;
         let is_first = !core::mem::replace(&mut session.connected, true);
         session.suspension.on_connected();
@@ -664,7 +674,11 @@ impl Peer {
         });
         // Data on this INIT was discarded with it if its epoch was too low.
         let (incarnation, epoch) = (accept.incarnation, accept.epoch);
-        if self.session.was_ended_by(incarnation, epoch, made) {
+        let layers = accept.params.layers;
+        let is_same = self.session.remote == Some(incarnation);
+        if self.session.was_ended_by(incarnation, epoch, made)
+            || is_same && self.session.exceeds(layers)
+        {
             self.catch_up(now, accept, made, shared);
             return Ok(());
         }
@@ -677,7 +691,7 @@ impl Peer {
             // trip, and with a lower epoch the peer discarded it.
             offer.beginning.recovery.drop_all(&mut Ride { peer: self });
         }
-        self.end_before(now, incarnation, epoch, made, shared);
+        self.end_before(now, incarnation, epoch, made, layers, shared);
         if !self.has_room_for_session() {
             // The peer learns from UNKNOWN that we did not go on, and is refused until there is
             // room.
@@ -693,6 +707,7 @@ impl Peer {
         let Offer {
             local,
             beginning,
+            layers,
             promise,
             sent_at,
             ..
@@ -707,6 +722,7 @@ impl Peer {
                 tag: accept.tag,
             },
             params: accept.params.clone(),
+            layers,
             grant: accept.grant,
             answered: sent_at,
             first: header.number,
@@ -732,8 +748,8 @@ impl Peer {
         }
     }
 
-    /// Ends the session that the peer ended and opens the next one. It needs a new INIT: the grants
-    /// of the one `made` then counted in the old session.
+    /// Ends the session that the peer ended, or in which we may use fewer layers now, and opens the
+    /// next one. It needs a new INIT: the grants of the one `made` then counted in the old session.
     fn catch_up(
         &mut self,
         now: Instant,
@@ -743,8 +759,12 @@ impl Peer {
     ) {
         let token = shared.random();
         self.drop_attempt(shared);
-        self.end_before(now, accept.incarnation, accept.epoch, made, shared);
-        self.history.go_on_at(accept.incarnation, accept.epoch);
+        let (incarnation, epoch) = (accept.incarnation, accept.epoch);
+        let layers = accept.params.layers;
+        self.end_before(now, incarnation, epoch, made, layers, shared);
+        if epoch.reaches(self.history.next_epoch(incarnation)) {
+            self.history.go_on_at(incarnation, epoch);
+        }
         self.open(now, token);
     }
 

@@ -216,6 +216,9 @@ impl Peer {
                 continue;
             }
             if channel.is_untold() {
+                if done.reason == Some(NOT_PERMITTED) {
+                    self.tell_denied(channel.layer(), shared);
+                }
                 continue;
             }
             let event = match done.reason {

@@ -6,7 +6,7 @@ use crate::engine::Promise;
 use crate::limits::{self, MAX_RETIRED};
 use crate::message::{Inbox, InboxLimits, Outbox, OutboxLimits, Pool};
 use crate::time::Instant;
-use crate::types::{Epoch, Incarnation, NodeId, SessionNumber, Source};
+use crate::types::{Epoch, Incarnation, Layers, NodeId, SessionNumber, Source};
 use std::collections::VecDeque;
 
 /// The messages of one pair of incarnations and epoch, in both directions.
@@ -116,6 +116,12 @@ impl Session {
         let ours = self.epoch;
         let behind = self.remote == Some(incarnation) && epoch != ours && epoch.reaches(ours);
         behind && (self.connected || self.rode_at.is_some_and(|at| at < since) || planted_end())
+    }
+
+    /// Returns true if this node was told that it may use other layers in this session than
+    /// `layers`, which the peer permits now. They never become fewer within a session.
+    pub(crate) fn exceeds(&self, layers: Layers) -> bool {
+        self.connected && !layers.contains(self.outbox.permitted())
     }
 
     /// Returns true if the program learns of the session's end by an event.

@@ -3,7 +3,7 @@
 use super::cluster::ClusterHandshakes;
 use super::file::{KeyError, KeyFile, PublicKeysFile, Stamp};
 use super::key::Keyring;
-use super::node::{NodeHandshakes, NodeKeyring};
+use super::node::{KnownKeys, NodeHandshakes, NodeKeyring};
 use super::node_key::{NodeKey, PublicKeys};
 use super::packet::Cipher;
 use crate::error::Error;
@@ -46,11 +46,11 @@ impl NodeFiles {
         (self.own.stamp(), self.public.stamp())
     }
 
-    fn read(&self, node: NodeId) -> Result<(Arc<NodeKeyring>, Stamps), KeyError> {
+    fn read(&self, node: NodeId) -> Result<(NodeKeyring, Stamps), KeyError> {
         let (own, first) = self.own.read_stamped()?;
         let (public, second) = self.public.read_stamped()?;
         let keys = NodeKeyring::new(node, &own, public);
-        Ok((Arc::new(keys), (Some(first), Some(second))))
+        Ok((keys, (Some(first), Some(second))))
     }
 }
 
@@ -72,13 +72,13 @@ impl SharedKeys {
                 Self::Cluster(SharedClusterKeys::new(node, keys, file))
             }
             KeySource::Node(own, public) => {
-                let keys = Arc::new(NodeKeyring::new(node, &own, public));
-                keys.check_listed()?;
+                let keys = NodeKeyring::new(node, &own, public);
+                keys.known().check_listed()?;
                 Self::Node(SharedNodeKeys::new(node, keys, None))
             }
             KeySource::NodeFiles(files) => {
                 let (keys, stamps) = files.read(node)?;
-                keys.check_listed()?;
+                keys.known().check_listed()?;
                 Self::Node(SharedNodeKeys::new(node, keys, Some((files, stamps))))
             }
         })
@@ -112,8 +112,8 @@ impl SharedKeys {
             return Err(Error::NotSealed);
         };
         let keys = NodeKeyring::new(shared.node, own, public);
-        keys.check_listed()?;
-        shared.replace(Arc::new(keys));
+        keys.known().check_listed()?;
+        shared.replace(keys);
         Ok(())
     }
 
@@ -134,7 +134,7 @@ impl SharedKeys {
     fn seen(&self) -> Seen {
         match self {
             Self::Cluster(keys) => Seen::Counts(keys.counts()),
-            Self::Node(keys) => Seen::Keys(keys.handshakes.keys()),
+            Self::Node(keys) => Seen::Keys(Arc::clone(keys.handshakes.keys().known())),
         }
     }
 }
@@ -237,21 +237,23 @@ pub(crate) struct SharedNodeKeys {
 }
 
 impl SharedNodeKeys {
-    fn new(node: NodeId, keys: Arc<NodeKeyring>, files: Option<(NodeFiles, Stamps)>) -> Self {
+    fn new(node: NodeId, keys: NodeKeyring, files: Option<(NodeFiles, Stamps)>) -> Self {
         let cipher = Cipher::fastest();
-        log::sealed(node, cipher, &keys.ids());
+        log::sealed(node, cipher, &keys.known().ids());
         Self {
             node,
-            handshakes: Arc::new(NodeHandshakes::new(keys, cipher)),
+            handshakes: Arc::new(NodeHandshakes::new(Arc::new(keys), cipher)),
             files: files.map(Mutex::new),
         }
     }
 
-    fn replace(&self, keys: Arc<NodeKeyring>) {
-        if !self.handshakes.keys().changes_to(&keys).is_empty() {
-            log::keys_changed(self.node, &keys.ids());
+    fn replace(&self, keys: NodeKeyring) {
+        let before = self.handshakes.keys();
+        let keys = keys.in_place_of(&before);
+        if !before.known().changes_to(keys.known()).is_empty() {
+            log::keys_changed(self.node, &keys.known().ids());
         }
-        self.handshakes.set_keys(keys);
+        self.handshakes.set_keys(Arc::new(keys));
     }
 
     /// Reads the files again if one of them was changed. If they cannot be used, nothing changes;
@@ -271,7 +273,7 @@ impl SharedNodeKeys {
             Ok((keys, stamps)) => {
                 *last = stamps;
                 // Other nodes that were taken out are out, whatever became of this one's line.
-                if let Err(error) = keys.check_listed() {
+                if let Err(error) = keys.known().check_listed() {
                     log::key_file_unusable(self.node, &error);
                 }
                 self.replace(keys);
@@ -302,8 +304,8 @@ pub(crate) struct KeyChanges {
 enum Seen {
     /// The changes that added a key, and those that took one out.
     Counts((u64, u64)),
-    /// The keys.
-    Keys(Arc<NodeKeyring>),
+    /// The keys, without the secrets: those must not wait for the driver.
+    Keys(Arc<KnownKeys>),
 }
 
 impl KeyChanges {
@@ -353,6 +355,7 @@ mod tests {
     use super::*;
     use crate::security::ClusterKey;
     use std::fs;
+    use std::os::fd::AsRawFd;
     use std::os::unix::fs::PermissionsExt;
 
     const NOW: Instant = Instant::from_nanos(1_000_000_000);
@@ -426,6 +429,90 @@ mod tests {
         assert_eq!(held(&changes), last);
     }
 
+    /// Keeps a file from being opened, and changes nothing of it: until this is dropped, the system
+    /// answers an `open` that does not wait by EAGAIN (a lease, `fcntl(2)`).
+    struct Barred {
+        file: fs::File,
+    }
+
+    impl Barred {
+        fn new(path: &std::path::Path) -> Self {
+            /// Names the signal that tells of such an `open`; the `libc` crate lacks it.
+            const F_SETSIG: libc::c_int = 10;
+            let file = fs::File::options().read(true).write(true).open(path);
+            let barred = Self {
+                file: file.unwrap(),
+            };
+            // The default signal would end the process; this one is ignored.
+            assert_eq!(barred.call(F_SETSIG, libc::SIGURG), 0);
+            // Nobody else may have it open: a child that another test forks may, until it is gone.
+            while barred.call(libc::F_SETLEASE, libc::F_WRLCK) != 0 {
+                let error = std::io::Error::last_os_error();
+                assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock, "{error}");
+                std::thread::yield_now();
+            }
+            barred
+        }
+
+        fn call(&self, command: libc::c_int, argument: libc::c_int) -> libc::c_int {
+            // SAFETY: the descriptor is open, and neither command takes a pointer.
+            unsafe { libc::fcntl(self.file.as_raw_fd(), command, argument) }
+        }
+    }
+
+    impl Drop for Barred {
+        fn drop(&mut self) {
+            self.call(libc::F_SETLEASE, libc::F_UNLCK);
+        }
+    }
+
+    /// The system may have lacked a descriptor, or the disk an answer.
+    #[test]
+    fn a_file_that_could_not_be_read_is_read_later_though_it_did_not_change() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = KeyFile::new(dir.path().join("cluster.key"));
+        file.create().unwrap();
+        let keys = SharedKeys::new(NodeId(1), KeySource::ClusterFile(file.clone()));
+        let mut changes = KeyChanges::new(Arc::new(keys.unwrap()), NOW);
+        file.rotate().unwrap();
+        let (stamp, barred) = (file.stamp(), Barred::new(file.path()));
+        assert_eq!(changes.take(later(1)), []);
+        assert_eq!(changes.take(later(2)), []);
+        drop(barred);
+        assert_eq!(file.stamp(), stamp);
+        assert_eq!(changes.take(later(3)), of_all(Some(Renewal::Replace)));
+        assert_eq!(changes.take(later(4)), []);
+    }
+
+    #[test]
+    fn each_file_of_a_node_that_could_not_be_read_is_read_later() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = NodeFiles {
+            own: KeyFile::of_node(dir.path().join("own.key")),
+            public: PublicKeysFile::new(dir.path().join("public.keys")),
+        };
+        let own = files.own.create().unwrap().first().public();
+        let (two, three) = (node_key(2).public(), node_key(3).public());
+        let write = |text: String| fs::write(files.public.path(), text).unwrap();
+        write(format!("1 {own}\n2 {two}\n3 {three}\n"));
+        let keys = SharedKeys::new(NodeId(1), KeySource::NodeFiles(files.clone()));
+        let mut changes = KeyChanges::new(Arc::new(keys.unwrap()), NOW);
+        let mut checks = 0;
+        for (path, text, expelled) in [
+            (files.own.path(), format!("1 {own}\n2 {two}\n"), 3),
+            (files.public.path(), format!("1 {own}\n"), 2),
+        ] {
+            write(text);
+            let (stamps, barred) = (files.stamps(), Barred::new(path));
+            assert_eq!(changes.take(later(checks + 1)), []);
+            drop(barred);
+            assert_eq!(files.stamps(), stamps);
+            checks += 2;
+            let expelled = [(Some(NodeId(expelled)), Renewal::EndSession)];
+            assert_eq!(changes.take(later(checks)), expelled);
+        }
+    }
+
     fn node_key(byte: u8) -> NodeKey {
         NodeKey::from_bytes([byte; 32]).unwrap()
     }
@@ -464,6 +551,22 @@ mod tests {
         write(format!("1 {own}\n"));
         let expelled = [(Some(NodeId(2)), Renewal::EndSession)];
         assert_eq!(changes.take(later(2)), expelled);
+    }
+
+    /// A driver that sleeps keeps no secret: it looks later.
+    #[test]
+    fn keys_that_were_taken_out_do_not_wait_for_drivers() {
+        let lines = public(&[(1, 1, ""), (1, 9, ""), (2, 2, "")]);
+        let source = KeySource::Node(node_key(1).into(), lines.clone());
+        let keys = Arc::new(SharedKeys::new(NodeId(1), source).unwrap());
+        let mut changes = KeyChanges::new(keys.clone(), NOW);
+        let SharedKeys::Node(shared) = &*keys else {
+            unreachable!("they are of a node")
+        };
+        let before = Arc::downgrade(&shared.handshakes.keys());
+        keys.set_of_node(&node_key(9).into(), lines).unwrap();
+        assert!(before.upgrade().is_none());
+        assert_eq!(changes.take(NOW), [(None, Renewal::Revoke)]);
     }
 
     #[test]

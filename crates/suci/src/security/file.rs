@@ -2,6 +2,7 @@
 
 use super::key::{ClusterKey, KeyTextError, Keyring, SecretKey, holds_key};
 use super::node_key::{NodeKey, PublicKeys};
+use crate::sys;
 use std::fmt;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
@@ -21,6 +22,9 @@ const OTHERS: u32 = 0o077;
 
 /// Permission bits with which others may write.
 const OTHERS_WRITE: u32 = 0o022;
+
+/// The ID of root, who can read and change every file in any case.
+const ROOT: u32 = 0;
 
 /// Bytes of a file of public keys at most: 30,000 nodes, and more.
 const LONGEST_PUBLIC: Longest = (4 << 20, "longer than 4 MiB");
@@ -66,6 +70,20 @@ pub enum KeyError {
         path: PathBuf,
         /// Its permission bits.
         mode: u32,
+    },
+    /// Another user owns the file, neither root nor that of this process.
+    #[error(
+        "key file {0} belongs to user {owner}, who can change it, and this process runs as user {user}: run \
+         `chown {user} {0}`, or name a file of user {user} or of root; if user {owner} should not have a secret key, \
+         change the key, too", .path.display()
+    )]
+    OfOtherUser {
+        /// The file.
+        path: PathBuf,
+        /// The ID of its owner.
+        owner: u32,
+        /// The ID of the user that this process acts for.
+        user: u32,
     },
     /// The public keys have no line with this node's key.
     #[error(
@@ -135,7 +153,7 @@ impl fmt::Display for AtLine {
 }
 
 /// A file that holds one or two keys, one on each line. Blank lines, and what follows a `#`, are
-/// comments. Nobody but its owner may be able to read it.
+/// comments. Nobody but its owner may be able to read it: root, or the user of the process.
 ///
 /// # Example
 /// ```
@@ -218,15 +236,33 @@ impl<K: SecretKey> KeyFile<K> {
     /// Reads the keys. Blocks for the file system.
     ///
     /// # Errors
-    /// The file cannot be read, others could read it, or it does not hold one or two keys.
+    /// The file cannot be read, others could read it, it belongs neither to the user of this
+    /// process nor to root, or it does not hold one or two keys.
     pub fn read(&self) -> Result<Keyring<K>, KeyError> {
         self.read_stamped().map(|(keys, _)| keys)
     }
 
+    /// As [`read`](Self::read), whoever owns the file: for root, who looks after a file of the user
+    /// whose nodes take their keys from it. Blocks for the file system.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read), but for the owner.
+    pub fn read_of_any_user(&self) -> Result<Keyring<K>, KeyError> {
+        let text = self.text()?;
+        self.parse(&text)
+    }
+
     /// Reads the keys, and the state of the file.
     pub(crate) fn read_stamped(&self) -> Result<(Keyring<K>, Stamp), KeyError> {
-        let (text, stamp) = self.text()?;
-        Ok((self.parse(&text)?, stamp))
+        self.read_as(sys::user())
+    }
+
+    /// The same in a process that acts for `user`.
+    fn read_as(&self, user: u32) -> Result<(Keyring<K>, Stamp), KeyError> {
+        let file = FileText::read(&self.path, LONGEST)?;
+        file.check_owner(&self.path, user)?;
+        self.check_mode(&file)?;
+        Ok((self.parse(&file.text)?, file.stamp))
     }
 
     /// The state of the file; nothing if there is no such file now.
@@ -264,7 +300,7 @@ impl<K: SecretKey> KeyFile<K> {
     /// # Errors
     /// As [`KeyFile::read`]; the file holds two keys already; or it cannot be replaced.
     pub fn rotate(&self) -> Result<Keyring<K>, KeyError> {
-        let (text, _) = self.text()?;
+        let text = self.text()?;
         let keys = self.parse(&text)?;
         if keys.second().is_some() {
             let remedy = "once every node has both, drop the older one (`suci key retire`), then rotate again";
@@ -296,7 +332,7 @@ impl<K: SecretKey> KeyFile<K> {
     /// # Errors
     /// As [`KeyFile::read`]; the file holds only one key; or it cannot be replaced.
     pub fn retire(&self) -> Result<Keyring<K>, KeyError> {
-        let (text, _) = self.text()?;
+        let text = self.text()?;
         let keys = self.parse(&text)?;
         if keys.second().is_none() {
             let remedy = "there is no older key to drop; `suci key rotate` makes a new one";
@@ -320,13 +356,18 @@ impl<K: SecretKey> KeyFile<K> {
     }
 
     /// Returns the file's text, if it is for its owner alone.
-    fn text(&self) -> Result<(Zeroizing<String>, Stamp), KeyError> {
-        let (text, stamp, mode) = read_text(&self.path, LONGEST)?;
-        if mode & OTHERS != 0 {
-            let path = self.path.clone();
-            return Err(KeyError::OpenToOthers { path, mode });
+    fn text(&self) -> Result<Zeroizing<String>, KeyError> {
+        let file = FileText::read(&self.path, LONGEST)?;
+        self.check_mode(&file)?;
+        Ok(file.text)
+    }
+
+    fn check_mode(&self, file: &FileText) -> Result<(), KeyError> {
+        let (path, mode) = (self.path.clone(), file.mode);
+        match mode & OTHERS {
+            0 => Ok(()),
+            _ => Err(KeyError::OpenToOthers { path, mode }),
         }
-        Ok((text, stamp))
     }
 
     fn parse(&self, text: &str) -> Result<Keyring<K>, KeyError> {
@@ -340,7 +381,7 @@ impl<K: SecretKey> KeyFile<K> {
     /// Writes a new file beside this one, for its owner alone, and onto the disk.
     fn write_beside(&self, text: &str) -> Result<Written, KeyError> {
         let unwritable = |source| self.unwritable(source);
-        let number: u64 = crate::sys::random()
+        let number: u64 = sys::random()
             .map(u64::from_ne_bytes)
             .map_err(KeyError::Random)?;
         let mut name = self.path.clone().into_os_string();
@@ -379,7 +420,7 @@ impl<K: SecretKey> KeyFile<K> {
 }
 
 /// The file of the public keys of all nodes ([`PublicKeys`]). Everybody may read it, but nobody
-/// except its owner may be able to write it.
+/// except its owner may be able to write it: root, or the user of the process.
 #[derive(Clone, Debug)]
 pub struct PublicKeysFile {
     path: PathBuf,
@@ -401,15 +442,23 @@ impl PublicKeysFile {
     /// Reads the keys. Blocks for the file system.
     ///
     /// # Errors
-    /// The file cannot be read, others could write it, or a line is wrong.
+    /// The file cannot be read, others could write it, it belongs neither to the user of this
+    /// process nor to root, or a line is wrong.
     pub fn read(&self) -> Result<PublicKeys, KeyError> {
         self.read_stamped().map(|(keys, _)| keys)
     }
 
     /// Reads the keys, and the state of the file.
     pub(crate) fn read_stamped(&self) -> Result<(PublicKeys, Stamp), KeyError> {
+        self.read_as(sys::user())
+    }
+
+    /// The same in a process that acts for `user`.
+    fn read_as(&self, user: u32) -> Result<(PublicKeys, Stamp), KeyError> {
         let path = || self.path.clone();
-        let (text, stamp, mode) = read_text(&self.path, LONGEST_PUBLIC)?;
+        let file = FileText::read(&self.path, LONGEST_PUBLIC)?;
+        file.check_owner(&self.path, user)?;
+        let (text, mode) = (&*file.text, file.mode);
         if mode & OTHERS_WRITE != 0 {
             return Err(KeyError::WritableByOthers { path: path(), mode });
         }
@@ -422,7 +471,7 @@ impl PublicKeysFile {
         if !text.is_empty() && !text.ends_with('\n') {
             return Err(wrong((text.lines().count(), KeyTextError::Cut)));
         }
-        Ok((PublicKeys::parse(&text).map_err(wrong)?, stamp))
+        Ok((PublicKeys::parse(text).map_err(wrong)?, file.stamp))
     }
 
     /// The state of the file; nothing if there is no such file now.
@@ -431,38 +480,60 @@ impl PublicKeysFile {
     }
 }
 
-/// Returns the text of a file, its state, and its permission bits.
-fn read_text(
-    path: &Path,
-    (most, too_long): Longest,
-) -> Result<(Zeroizing<String>, Stamp, u32), KeyError> {
-    let unreadable = |source| KeyError::Unreadable {
-        path: path.to_owned(),
-        source,
-    };
-    let not_a_file = |is| KeyError::NotAFile {
-        path: path.to_owned(),
-        is,
-    };
-    // Does not wait for the other end of a pipe.
-    let mut options = OpenOptions::new();
-    options.read(true).custom_flags(libc::O_NONBLOCK);
-    let file = options.open(path).map_err(unreadable)?;
-    let info = file.metadata().map_err(unreadable)?;
-    if !info.is_file() {
-        return Err(not_a_file("no regular file"));
+/// The text of a file, and what the system says of the file.
+struct FileText {
+    text: Zeroizing<String>,
+    stamp: Stamp,
+    /// Its permission bits.
+    mode: u32,
+    /// The ID of its user.
+    owner: u32,
+}
+
+impl FileText {
+    fn read(path: &Path, (most, too_long): Longest) -> Result<Self, KeyError> {
+        let unreadable = |source| KeyError::Unreadable {
+            path: path.to_owned(),
+            source,
+        };
+        let not_a_file = |is| KeyError::NotAFile {
+            path: path.to_owned(),
+            is,
+        };
+        // Does not wait for the other end of a pipe.
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags(libc::O_NONBLOCK);
+        let file = options.open(path).map_err(unreadable)?;
+        let info = file.metadata().map_err(unreadable)?;
+        if !info.is_file() {
+            return Err(not_a_file("no regular file"));
+        }
+        if info.size() > most {
+            return Err(not_a_file(too_long));
+        }
+        // Room for all from the start: memory that a growing buffer leaves is not cleared.
+        let room = usize::try_from(info.size()).unwrap_or(0);
+        let mut bytes = Zeroizing::new(Vec::with_capacity(room + 1));
+        let read = file.take(info.size()).read_to_end(&mut bytes);
+        read.map_err(unreadable)?;
+        let text = std::str::from_utf8(&bytes).map_err(|_| not_a_file("not text"))?;
+        Ok(Self {
+            text: Zeroizing::new(text.to_owned()),
+            stamp: Stamp::of(&info),
+            mode: info.mode() & 0o7777,
+            owner: info.uid(),
+        })
     }
-    if info.size() > most {
-        return Err(not_a_file(too_long));
+
+    /// Refuses a file that neither root nor `user`, for whom the process acts, owns: whoever owns a
+    /// file can change it, whatever its mode says.
+    fn check_owner(&self, path: &Path, user: u32) -> Result<(), KeyError> {
+        let (path, owner) = (path.to_owned(), self.owner);
+        match owner == ROOT || owner == user {
+            true => Ok(()),
+            false => Err(KeyError::OfOtherUser { path, owner, user }),
+        }
     }
-    // Room for all from the start: memory that a growing buffer leaves is not cleared.
-    let room = usize::try_from(info.size()).unwrap_or(0);
-    let mut bytes = Zeroizing::new(Vec::with_capacity(room + 1));
-    let read = file.take(info.size()).read_to_end(&mut bytes);
-    read.map_err(unreadable)?;
-    let text = std::str::from_utf8(&bytes).map_err(|_| not_a_file("not text"))?;
-    let (stamp, mode) = (Stamp::of(&info), info.mode() & 0o7777);
-    Ok((Zeroizing::new(text.to_owned()), stamp, mode))
 }
 
 /// A file under a name for the time being, which goes away with this unless it was renamed.
@@ -554,6 +625,59 @@ mod tests {
         }
         fs::set_permissions(file.path(), fs::Permissions::from_mode(0o400)).unwrap();
         assert!(file.read().is_ok());
+    }
+
+    /// Gives a file to another user, where this process may, and returns the ID of its owner.
+    fn give_away(path: &Path) -> u32 {
+        let owner = sys::user().max(4711);
+        match std::os::unix::fs::chown(path, Some(owner), None) {
+            Ok(()) => owner,
+            Err(_) => sys::user(),
+        }
+    }
+
+    #[test]
+    fn a_file_of_another_user_is_refused_with_the_remedy() {
+        let (dir, file) = scratch();
+        file.create().unwrap();
+        let public = PublicKeysFile::new(dir.path().join("public.keys"));
+        fs::write(&public.path, "# nobody\n").unwrap();
+        let owner = give_away(&file.path);
+        give_away(&public.path);
+        for user in [owner + 1, ROOT] {
+            let errors = [
+                (file.read_as(user).map(drop), &file.path),
+                (public.read_as(user).map(drop), &public.path),
+            ];
+            for (read, path) in errors {
+                let said = read.unwrap_err().to_string();
+                let path = path.display();
+                for part in [
+                    format!("{path} belongs to user {owner}"),
+                    format!("this process runs as user {user}"),
+                    format!("`chown {user} {path}`"),
+                ] {
+                    assert!(said.contains(&part), "{said}");
+                }
+            }
+        }
+        file.read_as(owner).unwrap();
+        public.read_as(owner).unwrap();
+        // Root looks after the files of others, which stay theirs.
+        file.rotate().unwrap();
+        file.read_of_any_user().unwrap();
+        file.read_as(owner).unwrap();
+    }
+
+    #[test]
+    fn a_file_of_root_is_for_all_its_readers() {
+        let file = FileText {
+            text: Zeroizing::default(),
+            stamp: Stamp::at(Path::new("/")).unwrap(),
+            mode: 0o400,
+            owner: ROOT,
+        };
+        assert!(file.check_owner(Path::new("/"), 4711).is_ok());
     }
 
     #[test]

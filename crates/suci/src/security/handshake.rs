@@ -5,6 +5,7 @@ use super::noise::{
     Initiated, KeyPair, LENGTH, NoiseError, OVERHEAD, Responding, Secret, Start, sha256,
 };
 use super::packet::{Cipher, Opener, Sealer};
+use std::sync::Arc;
 use suci_proto::security::{ConnectionKeys, HandshakeError, Initiator, Responder};
 
 /// Bytes of a payload: the sender's cipher, and the hash of the context.
@@ -49,14 +50,14 @@ pub(super) fn initiate(
 }
 
 /// Reads message 1 with the first of `starts` that fits.
-pub(super) fn respond<S: AsRef<Start>>(
-    starts: impl IntoIterator<Item = S>,
+pub(super) fn respond(
+    starts: impl IntoIterator<Item = Arc<Start>>,
     cipher: Cipher,
     context: &[u8],
     message: &[u8],
 ) -> Result<Box<dyn Responder>, HandshakeError> {
     let mut payload: Payload = [0; PAYLOAD];
-    let read = |start: S| start.as_ref().respond(message, &mut payload).ok();
+    let read = |start: Arc<Start>| start.respond(message, &mut payload).ok();
     let responding = starts.into_iter().find_map(read);
     let responding = responding.ok_or(HandshakeError::WrongKey)?;
     Ok(Box::new(Answering {

@@ -7,11 +7,11 @@ use super::file::KeyError;
 use super::handshake::{self, MESSAGE};
 use super::key::{KeyId, Keyring};
 use super::node_key::{NodeKey, PublicKey, PublicKeys};
-use super::noise::{KeyPair, Secret, Start, Statics, hmac};
+use super::noise::{KeyPair, Secret, Start, hmac};
 use super::packet::Cipher;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use suci_proto::Renewal;
 use suci_proto::security::{HandshakeError, Handshakes, Initiator, KeyKind, Responder, Security};
 use suci_proto::types::{Layers, NodeId};
@@ -22,105 +22,70 @@ const PROLOGUE: &[u8] = b"suci 1 node keys";
 /// Separates the hash that makes the pre-shared key from every other use of the key exchange.
 const PSK_LABEL: &[u8] = b"suci 1 node keys psk";
 
-/// The key pairs of a node, and the public keys of all nodes. Never changes: a change makes another
-/// one.
-pub(crate) struct NodeKeyring {
+/// The keys that a node knows, without any secret: its own and those of all nodes. Never changes.
+#[derive(Debug)]
+pub(crate) struct KnownKeys {
     node: NodeId,
+    /// The public halves of the node's own pairs, in order of preference.
+    own: Vec<PublicKey>,
+    public: PublicKeys,
+}
+
+/// The key pairs of a node, and the public keys of all nodes. Never changes: a change makes another
+/// one. It alone owns the private keys, so that they are cleared when another one takes its place.
+pub(crate) struct NodeKeyring {
+    known: Arc<KnownKeys>,
     /// The node's own pairs that its public keys list, in order of preference; all of them if none
     /// is listed.
     own: Vec<Arc<KeyPair>>,
-    public: PublicKeys,
-    /// The pre-shared keys made so far, by the number of the own key: at most two for each key in
-    /// `public`.
-    shared: Mutex<BTreeMap<(usize, PublicKey), Secret>>,
+    /// The beginnings of handshakes made so far, by the own key and the other: at most two for each
+    /// key in the public ones.
+    starts: Mutex<BTreeMap<(PublicKey, PublicKey), PairStarts>>,
 }
 
-impl NodeKeyring {
-    /// The keys of `node`.
-    pub(crate) fn new(node: NodeId, keys: &Keyring<NodeKey>, public: PublicKeys) -> Self {
-        let listed = public.of(node);
-        let is_listed = |key: &&NodeKey| listed.contains(&key.public());
-        let pairs = keys.iter().filter(is_listed).map(NodeKey::pair);
-        let mut own: Vec<_> = pairs.flatten().map(Arc::new).collect();
-        if own.is_empty() {
-            own = keys.iter().flat_map(NodeKey::pair).map(Arc::new).collect();
-        }
-        Self {
-            node,
-            own,
-            public,
-            shared: Mutex::default(),
-        }
-    }
+/// The beginnings of all handshakes under one pair of keys: the pre-shared key is mixed.
+#[derive(Clone)]
+struct PairStarts {
+    initiating: Arc<Start>,
+    responding: Arc<Start>,
+}
 
+impl PairStarts {
+    /// Makes both, by one key exchange; nothing if the public key is of small order.
+    fn new(ours: &Arc<KeyPair>, theirs: &PublicKey) -> Option<Self> {
+        let theirs = theirs.as_bytes();
+        let psk = ours.agree(theirs, |secret| hmac(secret, &[PSK_LABEL]));
+        let psk: Secret = psk.ok()?;
+        let start = |initiates| Arc::new(Start::mutual(PROLOGUE, &psk, ours, theirs, initiates));
+        Some(Self {
+            initiating: start(true),
+            responding: start(false),
+        })
+    }
+}
+
+fn public_half(pair: &KeyPair) -> PublicKey {
+    PublicKey::from_bytes(*pair.public())
+}
+
+impl KnownKeys {
     /// Checks that other nodes can know a key of this one.
     ///
     /// # Errors
     /// [`KeyError::NotListed`].
     pub(crate) fn check_listed(&self) -> Result<(), KeyError> {
-        let public = |pair: &Arc<KeyPair>| PublicKey::from_bytes(*pair.public());
         let listed = self.public.of(self.node);
-        let mut own = self.own.iter().map(public);
-        if own.any(|key| listed.contains(&key)) {
+        if self.own.iter().any(|key| listed.contains(key)) {
             return Ok(());
         }
-        let first = self.own.first().map(public);
+        let first = self.own.first();
         let line = first.map_or_else(String::new, |key| format!("{} {key}", self.node));
         Err(KeyError::NotListed { line })
     }
 
     /// The names of the node's own keys.
     pub(crate) fn ids(&self) -> Vec<KeyId> {
-        let id = |pair: &Arc<KeyPair>| PublicKey::from_bytes(*pair.public()).id();
-        self.own.iter().map(id).collect()
-    }
-
-    /// The start of a handshake under the own key with this number.
-    fn start(&self, number: usize, theirs: PublicKey, initiates: bool) -> Option<Start> {
-        let ours = self.own.get(number)?;
-        let secret = self.shared_secret(number, ours, theirs)?;
-        let statics = Statics {
-            ours: Arc::clone(ours),
-            theirs: *theirs.as_bytes(),
-        };
-        Some(Start::mutual(PROLOGUE, &secret, statics, initiates))
-    }
-
-    /// The pre-shared key with the owner of a public key: of one key exchange, the first time.
-    fn shared_secret(&self, number: usize, ours: &KeyPair, theirs: PublicKey) -> Option<Secret> {
-        let lock = || self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = lock().get(&(number, theirs)).cloned();
-        if known.is_some() {
-            return known;
-        }
-        let made = ours.agree(theirs.as_bytes(), |secret| hmac(secret, &[PSK_LABEL]));
-        let made = made.ok()?;
-        lock().insert((number, theirs), made.clone());
-        Some(made)
-    }
-
-    /// The keys of `peer`.
-    #[cfg(not(suci_plant))]
-    fn keys_of(&self, peer: NodeId) -> Vec<PublicKey> {
-        self.public.of(peer).to_vec()
-    }
-
-    /// The keys of `peer`, or with the planted fault `key-of-any-node` those of all.
-    #[cfg(suci_plant)]
-    fn keys_of(&self, peer: NodeId) -> Vec<PublicKey> {
-        if suci_proto::plant::active("key-of-any-node") {
-            let all = self.public.nodes();
-            return all.flat_map(|node| self.public.of(node)).copied().collect();
-        }
-        self.public.of(peer).to_vec()
-    }
-
-    /// The pairs of an own key's number and a key of `peer`, in order of preference.
-    fn pairs(&self, peer: NodeId) -> Vec<(usize, PublicKey)> {
-        let theirs = self.keys_of(peer);
-        let pairs =
-            (0..self.own.len()).flat_map(|number| theirs.iter().map(move |key| (number, *key)));
-        pairs.collect()
+        self.own.iter().map(PublicKey::id).collect()
     }
 
     /// How connections are to get new keys when `new` takes the place of these: of one peer, or of
@@ -134,14 +99,103 @@ impl NodeKeyring {
             );
             changes.extend(renewal.map(|renewal| (Some(peer), renewal)));
         }
-        let own = |keys: &Self| -> Vec<_> { keys.own.iter().map(|pair| *pair.public()).collect() };
-        let (before, now) = (own(self), own(new));
-        if !before.iter().all(|key| now.contains(key)) {
+        if !self.own.iter().all(|key| new.own.contains(key)) {
             changes.push((None, Renewal::Revoke));
-        } else if before != now {
+        } else if self.own != new.own {
             changes.push((None, Renewal::Replace));
         }
         changes
+    }
+}
+
+impl NodeKeyring {
+    /// The keys of `node`.
+    pub(crate) fn new(node: NodeId, keys: &Keyring<NodeKey>, public: PublicKeys) -> Self {
+        let listed = public.of(node);
+        let is_listed = |key: &&NodeKey| listed.contains(&key.public());
+        let pairs = keys.iter().filter(is_listed).map(NodeKey::pair);
+        let mut own: Vec<_> = pairs.flatten().map(Arc::new).collect();
+        if own.is_empty() {
+            own = keys.iter().flat_map(NodeKey::pair).map(Arc::new).collect();
+        }
+        let known = KnownKeys {
+            node,
+            own: own.iter().map(|pair| public_half(pair)).collect(),
+            public,
+        };
+        Self {
+            known: Arc::new(known),
+            own,
+            starts: Mutex::default(),
+        }
+    }
+
+    /// These keys in the place of `before`: pairs of keys that are in both need no further key
+    /// exchange, and handshakes that began under them go on.
+    pub(crate) fn in_place_of(mut self, before: &Self) -> Self {
+        for pair in &mut self.own {
+            let same = |kept: &&Arc<KeyPair>| kept.public() == pair.public();
+            if let Some(kept) = before.own.iter().find(same) {
+                *pair = Arc::clone(kept);
+            }
+        }
+        let KnownKeys { own, public, .. } = &*self.known;
+        let theirs = public.nodes().flat_map(|node| public.of(node));
+        let theirs: BTreeSet<_> = theirs.collect();
+        let mut starts = before.starts().clone();
+        starts.retain(|(ours, other), _| own.contains(ours) && theirs.contains(other));
+        self.starts = Mutex::new(starts);
+        self
+    }
+
+    /// What is known of the keys, without the secrets.
+    pub(crate) fn known(&self) -> &Arc<KnownKeys> {
+        &self.known
+    }
+
+    fn starts(&self) -> MutexGuard<'_, BTreeMap<(PublicKey, PublicKey), PairStarts>> {
+        self.starts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The beginnings of handshakes under the own key with this number and a key of another node:
+    /// made the first time, with a key exchange.
+    fn starts_with(&self, number: usize, theirs: PublicKey) -> Option<PairStarts> {
+        let ours = self.own.get(number)?;
+        let pair = (public_half(ours), theirs);
+        let made = self.starts().get(&pair).cloned();
+        if made.is_some() {
+            return made;
+        }
+        let made = PairStarts::new(ours, &theirs)?;
+        self.starts().insert(pair, made.clone());
+        Some(made)
+    }
+
+    /// The keys of `peer`.
+    #[cfg(not(suci_plant))]
+    fn keys_of(&self, peer: NodeId) -> Vec<PublicKey> {
+        self.known.public.of(peer).to_vec()
+    }
+
+    /// The keys of `peer`, or with the planted fault `key-of-any-node` those of all.
+    #[cfg(suci_plant)]
+    fn keys_of(&self, peer: NodeId) -> Vec<PublicKey> {
+        if suci_proto::plant::active("key-of-any-node") {
+            let all = self.known.public.nodes();
+            return all
+                .flat_map(|node| self.known.public.of(node))
+                .copied()
+                .collect();
+        }
+        self.known.public.of(peer).to_vec()
+    }
+
+    /// The pairs of an own key's number and a key of `peer`, in order of preference.
+    fn pairs(&self, peer: NodeId) -> Vec<(usize, PublicKey)> {
+        let theirs = self.keys_of(peer);
+        let pairs =
+            (0..self.own.len()).flat_map(|number| theirs.iter().map(move |key| (number, *key)));
+        pairs.collect()
     }
 }
 
@@ -176,7 +230,7 @@ impl PublicKeys {
         cipher: Cipher,
     ) -> Result<Security, KeyError> {
         let keys = NodeKeyring::new(node, own, self);
-        keys.check_listed()?;
+        keys.known().check_listed()?;
         let makes = NodeHandshakes::new(Arc::new(keys), cipher);
         Ok(Security::Sealed(Arc::new(makes)))
     }
@@ -184,7 +238,7 @@ impl PublicKeys {
 
 impl fmt::Debug for NodeKeyring {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("NodeKeyring").field(&self.public).finish()
+        f.debug_tuple("NodeKeyring").field(&self.known).finish()
     }
 }
 
@@ -201,7 +255,8 @@ impl NodeHandshakes {
         Self { cipher, keys }
     }
 
-    /// Replaces the keys. Handshakes that began before go on under theirs.
+    /// Replaces the keys. Handshakes that began before go on if their keys are among the new ones,
+    /// which are [in place of](NodeKeyring::in_place_of) these; the others are cleared.
     pub(crate) fn set_keys(&self, keys: Arc<NodeKeyring>) {
         *self.keys.write().unwrap_or_else(PoisonError::into_inner) = keys;
     }
@@ -228,7 +283,7 @@ impl Handshakes for NodeHandshakes {
     }
 
     fn layers(&self, peer: NodeId) -> Layers {
-        self.keys().public.layers(peer)
+        self.keys().known.public.layers(peer)
     }
 
     fn initiate(
@@ -243,10 +298,10 @@ impl Handshakes for NodeHandshakes {
         let at = usize::try_from(turn).unwrap_or(0).checked_rem(pairs.len());
         let pair = at.and_then(|at| pairs.get(at));
         let (number, theirs) = *pair.ok_or(HandshakeError::UnknownPeer)?;
-        let start = keys.start(number, theirs, true);
+        let starts = keys.starts_with(number, theirs);
         // A public key of small order is none.
-        let start = start.ok_or(HandshakeError::UnknownPeer)?;
-        handshake::initiate(&start, self.cipher, context, message)
+        let starts = starts.ok_or(HandshakeError::UnknownPeer)?;
+        handshake::initiate(&starts.initiating, self.cipher, context, message)
     }
 
     fn respond(
@@ -256,8 +311,9 @@ impl Handshakes for NodeHandshakes {
         message: &[u8],
     ) -> Result<Box<dyn Responder>, HandshakeError> {
         let keys = self.keys();
-        let starts = keys.pairs(peer).into_iter();
-        let starts = starts.filter_map(|(number, theirs)| keys.start(number, theirs, false));
+        let pairs = keys.pairs(peer).into_iter();
+        let starts = pairs.filter_map(|(number, theirs)| keys.starts_with(number, theirs));
+        let starts = starts.map(|starts| starts.responding);
         handshake::respond(starts, self.cipher, context, message)
     }
 }
@@ -277,15 +333,20 @@ mod tests {
         NodeKey::from_bytes([byte; LENGTH]).unwrap()
     }
 
-    /// Handshakes of `node` with these keys of its own, and these public ones.
+    /// The keys of `node`: these of its own, and these public ones.
+    fn keyring(node: NodeId, own: impl Into<Keyring<NodeKey>>, lines: &[(u32, u8)]) -> NodeKeyring {
+        let line = |(node, byte): &(u32, u8)| format!("{node} {}\n", key(*byte).public());
+        let public = PublicKeys::parse(&lines.iter().map(line).collect::<String>()).unwrap();
+        NodeKeyring::new(node, &own.into(), public)
+    }
+
+    /// Handshakes of `node` with these keys.
     fn makes(
         node: NodeId,
         own: impl Into<Keyring<NodeKey>>,
         lines: &[(u32, u8)],
     ) -> NodeHandshakes {
-        let line = |(node, byte): &(u32, u8)| format!("{node} {}\n", key(*byte).public());
-        let public = PublicKeys::parse(&lines.iter().map(line).collect::<String>()).unwrap();
-        let keys = NodeKeyring::new(node, &own.into(), public);
+        let keys = keyring(node, own, lines);
         NodeHandshakes::new(Arc::new(keys), Cipher::Aes256Gcm)
     }
 
@@ -353,6 +414,73 @@ mod tests {
         }
     }
 
+    /// What was made for each pair of an own key and another one.
+    fn starts_of(makes: &NodeHandshakes) -> BTreeMap<(PublicKey, PublicKey), Arc<Start>> {
+        let made = makes.keys().starts().clone().into_iter();
+        made.map(|(pair, starts)| (pair, starts.responding))
+            .collect()
+    }
+
+    fn is_same(one: &Arc<Start>, other: Option<&Arc<Start>>) -> bool {
+        other.is_some_and(|other| Arc::ptr_eq(one, other))
+    }
+
+    /// Neither key exchange nor transcript is repeated for an INIT, nor after a change that leaves
+    /// both keys of the pair.
+    #[test]
+    fn what_a_pair_of_keys_needs_is_made_once() {
+        let lines = [(1, 1), (1, 3), (2, 2), (2, 4)];
+        let b = makes(TWO, Keyring::of_two(key(4), key(2)), &lines);
+        // The last pair that b tries.
+        let a = makes(ONE, key(3), &[(1, 3), (2, 2)]);
+        let (_, one) = first(&a, 0);
+        b.respond(ONE, b"init", &one).unwrap();
+        let made = starts_of(&b);
+        assert_eq!(made.len(), 4);
+        b.respond(ONE, b"init", &one).unwrap();
+        let again = starts_of(&b);
+        assert!(made.iter().all(|(pair, it)| is_same(it, again.get(pair))));
+        assert_eq!(again.len(), 4);
+        // Key 1 of node 1 goes, key 5 of node 3 comes.
+        let changed = [(1, 3), (2, 2), (2, 4), (3, 5)];
+        let new = keyring(TWO, Keyring::of_two(key(4), key(2)), &changed);
+        b.set_keys(Arc::new(new.in_place_of(&b.keys())));
+        let kept = starts_of(&b);
+        let stays: Vec<_> = made.keys().filter(|it| it.1 == key(3).public()).collect();
+        assert_eq!(kept.keys().collect::<Vec<_>>(), stays);
+        assert!(kept.iter().all(|(pair, it)| is_same(it, made.get(pair))));
+        b.respond(ONE, b"init", &one).unwrap();
+        // An own key goes.
+        let new = keyring(TWO, key(4), &changed);
+        b.set_keys(Arc::new(new.in_place_of(&b.keys())));
+        let left: Vec<_> = starts_of(&b).into_keys().collect();
+        assert_eq!(left, [(key(4).public(), key(3).public())]);
+        assert!(b.respond(ONE, b"init", &one).is_err());
+    }
+
+    /// A handshake that waits for its answer goes on after a change that leaves its own key, and
+    /// fails after one that takes it out: nothing keeps that key.
+    #[test]
+    fn a_key_that_was_taken_out_is_cleared_though_a_handshake_waits() {
+        let lines = [(1, 1), (1, 3), (2, 2)];
+        let b = makes(TWO, key(2), &lines);
+        for (own, goes_on) in [
+            (Keyring::of_two(key(3), key(1)), true),
+            (key(3).into(), false),
+        ] {
+            let a = makes(ONE, key(1), &lines);
+            let pair = Arc::downgrade(a.keys().own.first().unwrap());
+            let (mut initiator, one) = first(&a, 0);
+            let mut two = vec![0; a.message_len()];
+            let responder = b.respond(ONE, b"init", &one).unwrap();
+            responder.answer(b"accept", &mut two).unwrap();
+            let new = keyring(ONE, own, &lines).in_place_of(&a.keys());
+            a.set_keys(Arc::new(new));
+            assert_eq!(pair.upgrade().is_some(), goes_on);
+            assert_eq!(initiator.finish(b"accept", &two).is_ok(), goes_on);
+        }
+    }
+
     #[test]
     fn rights_are_those_of_the_file() {
         let text = format!("1 {}\n2 {} sockets\n", key(1).public(), key(2).public());
@@ -388,11 +516,7 @@ mod tests {
         let psk = psk.unwrap();
         add("pre-shared key", psk.as_slice());
         let start = |ours: &Arc<KeyPair>, theirs: &Arc<KeyPair>, initiates| {
-            let statics = Statics {
-                ours: Arc::clone(ours),
-                theirs: *theirs.public(),
-            };
-            Start::mutual(PROLOGUE, &psk, statics, initiates)
+            Start::mutual(PROLOGUE, &psk, ours, theirs.public(), initiates)
         };
         let (init, accept) = (b"context of INIT", b"context of ACCEPT");
         let ephemeral = |first| KeyPair::from_private(&rising(first)).unwrap();

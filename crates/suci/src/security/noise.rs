@@ -20,7 +20,7 @@ use aws_lc_rs::agreement::{self, PrivateKey, UnparsedPublicKey, X25519};
 use aws_lc_rs::digest::{self, SHA256};
 use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::hmac;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use zeroize::Zeroizing;
 
 /// Bytes of a hash, of a key, and of a public key alike.
@@ -216,11 +216,18 @@ impl KeyPair {
     }
 }
 
-/// The static keys of one side.
+/// The static keys of one side. A private key that was taken out is cleared at once: handshakes
+/// that began under it fail.
 #[derive(Clone)]
-pub(super) struct Statics {
-    pub(super) ours: Arc<KeyPair>,
-    pub(super) theirs: Public,
+struct Statics {
+    ours: Weak<KeyPair>,
+    theirs: Public,
+}
+
+impl Statics {
+    fn ours(&self) -> Result<Arc<KeyPair>, NoiseError> {
+        self.ours.upgrade().ok_or(NoiseError)
+    }
 }
 
 /// Keys, ready for handshakes: everything that comes before the first message is mixed.
@@ -243,13 +250,17 @@ impl Start {
     pub(super) fn mutual(
         prologue: &[u8],
         psk: &[u8; LENGTH],
-        statics: Statics,
+        ours: &Arc<KeyPair>,
+        theirs: &Public,
         initiates: bool,
     ) -> Self {
-        let (ours, theirs) = (&statics.ours.public[..], &statics.theirs[..]);
         let known = match initiates {
-            true => [ours, theirs],
-            false => [theirs, ours],
+            true => [&ours.public[..], &theirs[..]],
+            false => [&theirs[..], &ours.public[..]],
+        };
+        let statics = Statics {
+            ours: Arc::downgrade(ours),
+            theirs: *theirs,
         };
         Self {
             transcript: Transcript::new(MUTUAL, prologue, &known, psk),
@@ -292,12 +303,6 @@ impl Start {
     }
 }
 
-impl AsRef<Self> for Start {
-    fn as_ref(&self) -> &Self {
-        self
-    }
-}
-
 /// The initiator after message 1.
 pub(super) struct Initiated {
     transcript: Transcript,
@@ -319,7 +324,7 @@ impl Initiated {
             |pair: &KeyPair, public| pair.agree(public, |secret| transcript.mix_key(secret));
         mix(&self.ephemeral, theirs)?;
         if let Some(statics) = &self.statics {
-            mix(&statics.ours, theirs)?;
+            mix(&*statics.ours()?, theirs)?;
             mix(&self.ephemeral, &statics.theirs)?;
         }
         transcript.read(sealed, payload)?;
@@ -349,7 +354,7 @@ impl Responding {
         mix(ephemeral, &self.theirs)?;
         if let Some(statics) = &self.statics {
             mix(ephemeral, &statics.theirs)?;
-            mix(&statics.ours, &self.theirs)?;
+            mix(&*statics.ours()?, &self.theirs)?;
         }
         transcript.write(&ephemeral.public, payload, message)?;
         Ok(transcript.split())
@@ -456,13 +461,7 @@ mod tests {
         let psk = [0x42; LENGTH];
         let (ours, theirs) = ([1; LENGTH], [2; LENGTH]);
         let [own, other] = [ours, theirs].map(|key| Arc::new(KeyPair::from_private(&key).unwrap()));
-        let start = |initiates| {
-            let statics = Statics {
-                ours: Arc::clone(&own),
-                theirs: *other.public(),
-            };
-            Start::mutual(b"prologue", &psk, statics, initiates)
-        };
+        let start = |initiates| Start::mutual(b"prologue", &psk, &own, other.public(), initiates);
         let builder = || {
             let name = std::str::from_utf8(MUTUAL).unwrap();
             let builder = snow::Builder::new(name.parse().unwrap());
@@ -499,11 +498,7 @@ mod tests {
         let [initiator, responder, thief] =
             [1, 2, 3].map(|byte| Arc::new(KeyPair::from_private(&[byte; LENGTH]).unwrap()));
         let start = |ours: &Arc<KeyPair>, theirs: &KeyPair, initiates| {
-            let statics = Statics {
-                ours: Arc::clone(ours),
-                theirs: *theirs.public(),
-            };
-            Start::mutual(b"", &[7; LENGTH], statics, initiates)
+            Start::mutual(b"", &[7; LENGTH], ours, theirs.public(), initiates)
         };
         let (mut first, mut second) = ([0; OVERHEAD], [0; OVERHEAD]);
         let ephemeral = KeyPair::generate().unwrap();
@@ -518,8 +513,8 @@ mod tests {
             .answer(&ephemeral, b"", &mut second)
             .unwrap();
         assert_eq!(initiated.finish(&second, &mut []).as_ref(), Ok(&answered));
-        for other in [thief, responder] {
-            initiated.statics.as_mut().unwrap().ours = other;
+        for other in [&thief, &responder] {
+            initiated.statics.as_mut().unwrap().ours = Arc::downgrade(other);
             assert!(initiated.finish(&second, &mut []).is_err());
         }
     }

@@ -9,7 +9,7 @@ use super::ring::has_reached;
 use super::shard::Shard;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use suci_proto::limits::MAX_CHANNELS;
-use suci_proto::types::{ChannelId, NodeId};
+use suci_proto::types::{ChannelId, Layer, NodeId};
 use suci_proto::{Engine, Event, MessageOutcome, Side};
 
 /// When this many events wait, the queue is searched for events that later ones replace. Beyond
@@ -46,7 +46,8 @@ enum State {
     Link,
     /// Whether by this side.
     Suspension(bool),
-    Refused,
+    /// The layer that is refused, unless it is the connection.
+    Refused(Option<Layer>),
     Announced(ChannelId),
     Finished(ChannelId),
     Member,
@@ -77,7 +78,7 @@ fn state(event: &Event) -> Option<State> {
         Event::Suspended { by, .. } | Event::Resumed { by, .. } => {
             Some(State::Suspension(by == Side::Here))
         }
-        Event::Refused { .. } => Some(State::Refused),
+        Event::Refused { reason, .. } => Some(State::Refused(reason.denied_layer())),
         Event::Incoming { channel, .. } => Some(State::Announced(channel)),
         Event::ChannelFinished { channel, .. } => Some(State::Finished(channel)),
         Event::MemberJoined { .. } | Event::MemberLeft { .. } | Event::MemberFailed { .. } => {

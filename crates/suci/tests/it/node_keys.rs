@@ -12,8 +12,8 @@ use suci::remote::{Cause, RemoteFailure, Rights};
 use suci::security::{ClusterKey, KeyError, KeyFile, Keyring, NodeKey, PublicKeys};
 use suci::sockets::{Address, SocketKind};
 use suci::{
-    EndReason, Error, Event, Layer, NOT_PERMITTED, Next, Node, NodeBuilder, RefusedReason,
-    SharedNode, Side,
+    AddressBook, EndReason, Error, Event, Layer, Membership, NOT_PERMITTED, Next, Node,
+    NodeBuilder, NodeId, RefusedReason, SharedNode, Side,
 };
 
 fn key(byte: u8) -> NodeKey {
@@ -409,6 +409,67 @@ fn denied_groups_fail_at_both_members() {
     let both = [failure(a, Side::Here), failure(b, Side::There)];
     let both = both.map(|thread| thread.join().unwrap());
     drop(both);
+}
+
+/// Returns the layer whose denial `node` hears of, while the others are served.
+fn denial(node: &mut Node, others: &mut [&mut Node]) -> Layer {
+    let end = Instant::now() + LONG;
+    loop {
+        assert!(Instant::now() < end, "node {} hears nothing", node.id());
+        for other in others.iter_mut() {
+            other.poll(Duration::ZERO).unwrap();
+        }
+        if let Some(Next::Event(Event::Refused { reason, .. })) =
+            node.next_timeout(Duration::from_millis(5)).unwrap()
+        {
+            let (layer, text) = (reason.denied_layer().unwrap(), reason.to_string());
+            assert!(text.contains(&format!("add the word {layer}")), "{text}");
+            return layer;
+        }
+    }
+}
+
+#[test]
+fn a_member_that_is_denied_membership_hears_of_it() {
+    let lines = [(0, 1, ""), (1, 2, "messages")];
+    let member = |node: NodeBuilder, seed: Option<&Node>| {
+        let cluster = Membership::new("example");
+        let cluster = match seed {
+            Some(seed) => cluster.seed(seed.id(), seed.local_addr()),
+            None => cluster,
+        };
+        node.membership(cluster).open().unwrap()
+    };
+    let mut a = member(with_keys(0, 1, &lines), None);
+    let mut b = member(with_keys(1, 2, &BOTH), Some(&a));
+    assert_eq!(denial(&mut b, &mut [&mut a]), Layer::Membership);
+    // It does not wait for what cannot come.
+    let begun = Instant::now();
+    let error = b.wait_joined(LONG).unwrap_err().to_string();
+    assert!(begun.elapsed() < LONG);
+    assert!(error.contains("add the word membership"), "{error}");
+    // The right may come.
+    a.set_node_keys(key(1), public(&BOTH)).unwrap();
+    let end = Instant::now() + LONG;
+    while b.wait_joined(Duration::from_millis(5)).is_err() {
+        assert!(Instant::now() < end);
+        a.poll(Duration::from_millis(5)).unwrap();
+    }
+    assert_eq!(b.members().unwrap().len(), 2);
+}
+
+/// Node 1 sends packets to node 2 over node 0, which does not permit that.
+#[test]
+fn a_node_that_is_denied_routes_hears_of_it() {
+    let all = [(0, 1, ""), (1, 2, ""), (2, 3, "")];
+    let lines = [(0, 1, ""), (1, 2, "messages"), (2, 3, "")];
+    let mut a = with_keys(0, 1, &lines).forward(true).open().unwrap();
+    let book = format!("0 {}\n2 via 0", a.local_addr());
+    let book = AddressBook::parse(&book, "book").unwrap();
+    let mut b = with_keys(1, 2, &all).book(book).open().unwrap();
+    a.add_peer(b.id(), b.local_addr()).unwrap();
+    b.send(NodeId(2), "hello").unwrap();
+    assert_eq!(denial(&mut b, &mut [&mut a]), Layer::Routes);
 }
 
 #[test]

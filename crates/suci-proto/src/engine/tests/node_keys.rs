@@ -259,3 +259,91 @@ fn a_peer_that_uses_a_denied_layer_all_the_same_is_closed() {
     });
     assert!(failed);
 }
+
+/// Whether it is a handshake packet of this kind.
+fn is(packet: &Packet, kind: PacketType) -> bool {
+    !crate::wire::is_data(&packet.bytes) && packet.is(kind)
+}
+
+/// Host 0 called host 1, whose ACCEPT was lost: host 1 has a session of which host 0 does not know,
+/// and a message on its way that host 0 cannot open.
+fn half_open() -> (World, Makes) {
+    let (mut world, makes) = world_of(&[0, 1]);
+    world.send(0, 1).unwrap();
+    world.settle_but(|packet| is(packet, PacketType::Accept));
+    let (now, channel) = (world.now, ChannelId::of_sockets(3));
+    world.engines[1].send(now, id(0), on(channel)).unwrap();
+    world.settle_but(|packet| is(packet, PacketType::Accept));
+    assert!(world.peer(1, 0).has_connection() && !world.peer(0, 1).has_connection());
+    (world, makes)
+}
+
+/// Host 1 was told that it may not use sockets any more, and nobody broke the protocol.
+fn is_denied_sockets(world: &mut World) {
+    assert_eq!(ends(&world.events(1)), [EndReason::RevokedThere]);
+    let counters = world.engines.iter().map(Engine::counters);
+    assert!(counters.map(|it| it.protocol_errors).eq([0, 0]));
+    let (now, layer) = (world.now, Layer::Sockets);
+    let sent = world.engines[1].send(now, id(0), on(ChannelId::of_sockets(3)));
+    assert_eq!(sent.err(), Some(SendError::NotPermitted { layer }));
+    // What it may use goes on in a new session.
+    world.send(1, 0).unwrap();
+    world.run(SECOND);
+    assert_eq!(world.received(0), 1);
+}
+
+/// Host 1 heard of more rights in a session that host 0 never knew.
+#[test]
+fn fewer_rights_while_an_accept_is_lost_are_a_denial() {
+    let (mut world, makes) = half_open();
+    makes[0].permit(id(1), Layers::NONE.with(Layer::Messages));
+    let now = world.now;
+    world.engines[0].renew_keys_of(now, id(1), Renewal::EndSession);
+    world.run(SECOND);
+    assert_eq!(ends(&world.events(0)), []);
+    assert_eq!(world.received(1), 1);
+    is_denied_sockets(&mut world);
+}
+
+/// The same where host 1 calls first: it hears of fewer rights from ACCEPT. Host 0 took up the
+/// session with that, and hears that it is over.
+#[test]
+fn fewer_rights_in_an_answer_are_a_denial() {
+    let (mut world, makes) = half_open();
+    makes[0].permit(id(1), Layers::NONE.with(Layer::Messages));
+    let of_caller = |packet: &Packet| {
+        let kinds = [PacketType::Hello, PacketType::Init];
+        packet.from == 0 && kinds.iter().any(|kind| is(packet, *kind))
+    };
+    world.run_but(60 * SECOND, |packet| {
+        of_caller(packet) || packet.from == 1 && is(packet, PacketType::Accept)
+    });
+    world.run(5 * SECOND);
+    assert_eq!(ends(&world.events(0)), [EndReason::PeerEnded]);
+    is_denied_sockets(&mut world);
+}
+
+/// The file changed, and the driver did not look yet: a fresh handshake does not take rights away
+/// within the session. Then the driver ends it.
+#[test]
+fn rights_stay_until_the_session_ends() {
+    let (mut world, makes) = connected();
+    let channel = ChannelId::of_sockets(3);
+    for from in [0, 1] {
+        makes[0].permit(id(1), Layers::NONE.with(Layer::Messages));
+        let now = world.now;
+        world.engines[from].renew_keys_of(now, id(1 - from), Renewal::Replace);
+        world.run(SECOND);
+        let now = world.now;
+        world.engines[1].send(now, id(0), on(channel)).unwrap();
+        world.run(SECOND);
+        assert_eq!(world.received(0), 1);
+    }
+    let now = world.now;
+    world.engines[0].renew_keys_of(now, id(1), Renewal::EndSession);
+    world.run(SECOND);
+    assert_eq!(ends(&world.events(0)), [EndReason::Revoked]);
+    world.send(0, 1).unwrap();
+    world.run(SECOND);
+    is_denied_sockets(&mut world);
+}

@@ -7,7 +7,7 @@ use crate::types::{ChannelId, Layer, Layers};
 impl Outbox {
     /// Sets the layers that the peer permits. With the first connection of the session, messages
     /// that wait on channels of other layers are not delivered: nothing of them was sent. A later
-    /// one never permits less (the receiver ends the session instead).
+    /// one never permits less (the session ends instead).
     pub fn set_permitted(&mut self, layers: Layers, is_first: bool) {
         self.told.get_or_insert_default().permitted = layers;
         if is_first && layers != Layers::ALL {
@@ -19,9 +19,23 @@ impl Outbox {
         }
     }
 
+    /// Returns the layers of which messages may be sent, as far as it is known.
+    pub(crate) fn permitted(&self) -> Layers {
+        self.told.map_or(Layers::ALL, |told| told.permitted)
+    }
+
     /// Returns true if messages of this layer may be sent, as far as it is known.
     pub(crate) fn permits(&self, layer: Layer) -> bool {
-        self.told.is_none_or(|told| told.permitted.permits(layer))
+        self.permitted().permits(layer)
+    }
+
+    /// Notes that the program learns that the peer does not permit this layer. Returns false if it
+    /// learned it in this session before.
+    pub(crate) fn note_denied(&mut self, layer: Layer) -> bool {
+        let told = self.told.get_or_insert_default();
+        let is_new = !told.denied.permits(layer);
+        told.denied = told.denied.with(layer);
+        is_new
     }
 
     /// Removes a channel of which nothing was sent, as if it had never been opened.
