@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Output;
 
-use crate::support::{errors, output, path, printed, suci};
+use crate::support::{Running, errors, free_address, output, path, printed, suci};
 
 fn key(args: &[&str], file: &Path) -> Output {
     let args: Vec<&str> = args.iter().copied().chain(file.to_str()).collect();
@@ -145,6 +145,24 @@ fn commands_with_ids_take_keys_of_nodes() {
         let done = launch(command);
         assert!(done.status.success(), "{command}: {}", errors(&done));
     }
+    let (zero, one) = (free_address(), free_address());
+    let book = dir.path().join("book").display().to_string();
+    fs::write(&book, format!("0 {zero}\n1 {one}\n")).unwrap();
+    let of_book = |id: &str, more: &[&str]| {
+        let args = [&["ping", "--book", &book, "--id", id], more].concat();
+        let mut command = suci(&args);
+        command.env("SUCI_PUBLIC_KEYS_FILE", &public);
+        command.env(
+            "SUCI_NODE_KEY_FILE",
+            dir.path().join(format!("node{id}.key")),
+        );
+        command
+    };
+    let mut answering = Running::start(&mut of_book("1", &[]));
+    answering.first_error_line();
+    let done = output(&mut of_book("0", &["1", "--count", "2", "--interval", "0"]));
+    assert!(done.status.success(), "{}", errors(&done));
+    drop(answering);
     // The keys count: without its line node 1 is no member.
     let lines = fs::read_to_string(&public).unwrap();
     let first = lines.lines().next().unwrap();

@@ -78,9 +78,9 @@ pub enum JoinState {
     Joined,
     /// No seed answered yet.
     Waiting,
-    /// No seed is left: all belong to other clusters, of which this is one, or permit no membership.
+    /// No seed is left: each belongs to another cluster, as this one, or permits no membership.
     OtherCluster(NodeId, String),
-    /// The same; all permit this node no membership, of which this is one.
+    /// No seed permits this node membership; this is one of them.
     Denied(NodeId),
 }
 

@@ -80,8 +80,8 @@ impl Peer {
         self.session.inbox.may_have_for_layers() || self.layer_remains.is_some()
     }
 
-    /// Tells the program that the peer does not permit a layer that the library itself uses: once in
-    /// a session.
+    /// Tells the program that the peer does not permit a layer that the library itself uses: once
+    /// in a session.
     pub(crate) fn tell_denied(&mut self, layer: Layer, shared: &mut Shared) {
         if self.session.outbox.note_denied(layer) {
             let (node, reason) = (self.node, RefusedReason::Layer(layer));

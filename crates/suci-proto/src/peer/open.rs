@@ -348,7 +348,6 @@ impl Peer {
             params.channel_memory = window / 2;
             params.max_channels = channels_beside(*window);
         }
-        let layers = params.layers;
         let grant = self.first_grant(&mut beginning);
         let ride = self.ride(now, cookie.incarnation, epoch, &mut beginning, shared);
         let Some(attempt) = &mut self.attempt else {
@@ -382,13 +381,12 @@ impl Peer {
         }
         // The first number belongs to INIT, with or without frames.
         beginning.numbers.advance(1, || shared.random());
-        let incarnation = cookie.incarnation;
         attempt.offer = Some(Offer {
             local,
             beginning,
-            incarnation,
+            incarnation: cookie.incarnation,
             epoch,
-            layers,
+            layers: init.params.layers,
             promise,
             sent_at: now,
             handshake,
@@ -512,7 +510,7 @@ impl Peer {
     ) {
         if self.is_other_incarnation(incarnation) {
             self.end(now, EndReason::Restarted, shared);
-        } else if self.session.exceeds(layers) {
+        } else if self.session.exceeds(incarnation, layers) {
             self.end(now, EndReason::RevokedThere, shared);
         } else if self.session.was_ended_by(incarnation, epoch, since) {
             self.end(now, EndReason::PeerEnded, shared);
@@ -673,12 +671,8 @@ impl Peer {
             from,
         });
         // Data on this INIT was discarded with it if its epoch was too low.
-        let (incarnation, epoch) = (accept.incarnation, accept.epoch);
-        let layers = accept.params.layers;
-        let is_same = self.session.remote == Some(incarnation);
-        if self.session.was_ended_by(incarnation, epoch, made)
-            || is_same && self.session.exceeds(layers)
-        {
+        let (incarnation, epoch, layers) = (accept.incarnation, accept.epoch, accept.params.layers);
+        if self.session.is_over_at(incarnation, epoch, made, layers) {
             self.catch_up(now, accept, made, shared);
             return Ok(());
         }

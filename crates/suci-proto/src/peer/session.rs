@@ -118,10 +118,24 @@ impl Session {
         behind && (self.connected || self.rode_at.is_some_and(|at| at < since) || planted_end())
     }
 
-    /// Returns true if this node was told that it may use other layers in this session than
-    /// `layers`, which the peer permits now. They never become fewer within a session.
-    pub(crate) fn exceeds(&self, layers: Layers) -> bool {
-        self.connected && !layers.contains(self.outbox.permitted())
+    /// Returns true if the peer's process `incarnation` told this node that it may use more layers
+    /// in this session than `layers`, which it permits now. They never become fewer within a
+    /// session that it knows.
+    pub(crate) fn exceeds(&self, incarnation: Incarnation, layers: Layers) -> bool {
+        let is_its = self.connected && self.remote == Some(incarnation);
+        is_its && !layers.contains(self.outbox.permitted())
+    }
+
+    /// Returns true if the peer's answer shows that the session is over: it ended it, or does not
+    /// know it.
+    pub(crate) fn is_over_at(
+        &self,
+        incarnation: Incarnation,
+        epoch: Epoch,
+        since: Instant,
+        layers: Layers,
+    ) -> bool {
+        self.was_ended_by(incarnation, epoch, since) || self.exceeds(incarnation, layers)
     }
 
     /// Returns true if the program learns of the session's end by an event.

@@ -148,7 +148,7 @@ impl NodeKeyring {
         self
     }
 
-    /// What is known of the keys, without the secrets.
+    /// The same keys without the secrets.
     pub(crate) fn known(&self) -> &Arc<KnownKeys> {
         &self.known
     }
@@ -414,7 +414,7 @@ mod tests {
         }
     }
 
-    /// What was made for each pair of an own key and another one.
+    /// The beginnings made so far of handshakes that others initiate.
     fn starts_of(makes: &NodeHandshakes) -> BTreeMap<(PublicKey, PublicKey), Arc<Start>> {
         let made = makes.keys().starts().clone().into_iter();
         made.map(|(pair, starts)| (pair, starts.responding))

@@ -286,7 +286,7 @@ fn is_denied_sockets(world: &mut World) {
     let (now, layer) = (world.now, Layer::Sockets);
     let sent = world.engines[1].send(now, id(0), on(ChannelId::of_sockets(3)));
     assert_eq!(sent.err(), Some(SendError::NotPermitted { layer }));
-    // What it may use goes on in a new session.
+    // Its messages go on in a new session.
     world.send(1, 0).unwrap();
     world.run(SECOND);
     assert_eq!(world.received(0), 1);
