@@ -347,3 +347,26 @@ fn rights_stay_until_the_session_ends() {
     world.run(SECOND);
     is_denied_sockets(&mut world);
 }
+
+/// The last connection still lingers when the next INIT is under way: it tells of rights that the
+/// file takes away.
+#[test]
+fn an_attempt_beside_a_lingering_connection_is_made_anew() {
+    let (mut world, makes) = connected();
+    let now = world.now;
+    world.engines[1].close_peer(now, id(0), SECOND).unwrap();
+    world.settle();
+    assert!(world.peer(0, 1).lingering.is_some());
+    world.send(0, 1).unwrap();
+    world.settle_but(|packet| is(packet, PacketType::Accept));
+    assert!(world.peer(0, 1).lingering.is_some() && world.peer(0, 1).has_offer());
+    makes[0].permit(id(1), Layers::NONE.with(Layer::Messages));
+    let now = world.now;
+    world.engines[0].renew_keys_of(now, id(1), Renewal::EndSession);
+    world.run(5 * SECOND);
+    let (now, layer) = (world.now, Layer::Sockets);
+    let sent = world.engines[1].send(now, id(0), on(ChannelId::of_sockets(3)));
+    assert_eq!(sent.err(), Some(SendError::NotPermitted { layer }));
+    assert_eq!(world.engines[0].counters().protocol_errors, 0);
+    assert_eq!(world.received(1), 1);
+}
