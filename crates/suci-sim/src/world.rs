@@ -11,7 +11,7 @@ use std::sync::Arc;
 use suci_layers::routes::address_of;
 use suci_proto::security::{RecordingHandshakes, SealLedger, Security};
 use suci_proto::time::{Duration, Instant, nanos};
-use suci_proto::types::{Incarnation, NodeId};
+use suci_proto::types::{Incarnation, Layer, Layers, NodeId};
 use suci_proto::{AcceptPolicy, Engine, Event, Identity};
 
 use crate::groups::GroupProgram;
@@ -141,6 +141,20 @@ pub struct World {
     pub(crate) mended: bool,
 }
 
+/// Has each host permit about half of the nodes messages alone. The programs of runs with keys of
+/// nodes use nothing else, so that no session may end for it.
+fn deny_layers(options: &Options, keys: &[RecordingHandshakes]) {
+    let mut rng = Rng::new(options.seed, 24);
+    for makes in keys {
+        for host in 0..keys.len() {
+            if rng.chance(500_000) {
+                let messages = Layers::NONE.with(Layer::Messages);
+                makes.permit(NodeId(options.node(host)), messages);
+            }
+        }
+    }
+}
+
 impl World {
     /// Returns a world in which nothing has happened yet.
     #[must_use]
@@ -158,7 +172,10 @@ impl World {
             }
             false => RecordingHandshakes::new(ledger.clone(), &[FIRST_KEY]),
         };
-        let keys = (0..count).map(keys).collect();
+        let keys: Vec<_> = (0..count).map(keys).collect();
+        if options.node_keys {
+            deny_layers(&options, &keys);
+        }
         let hosts = (0..count)
             .map(|host| Host::new(&options, &nodes, host, &mut rng))
             .collect();
