@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use suci::group::{
     BitXor, Custom, Group, GroupError, GroupNode, Max, MemberFailure, Operation, Pending, Sum,
 };
-use suci::{Bytes, EndReason, Event, Next, Node, NodeId, SharedNode};
+use suci::{Bytes, EndReason, Event, Next, Node, NodeBuilder, NodeId, SharedNode};
 
 /// Runs `program` on each member of a group; returns the results by rank.
 fn members<T: Send>(count: u32, program: impl Fn(Group, Node) -> T + Sync) -> Vec<T> {
@@ -27,9 +27,16 @@ fn group_of<T: Send>(nodes: Vec<Node>, program: impl Fn(Group, Node) -> T + Sync
 fn shared_members<T: Send>(count: u32, program: impl Fn(Group, SharedNode) -> T + Sync) -> Vec<T> {
     let threads = |id: u32| 1 + id as usize % 3;
     let nodes = (0..count).map(|id| builder(id).open_threads(threads(id)).unwrap());
+    shared_group_of(nodes.collect(), program)
+}
+
+fn shared_group_of<T: Send>(
+    nodes: Vec<SharedNode>,
+    program: impl Fn(Group, SharedNode) -> T + Sync,
+) -> Vec<T> {
     let add = |node: &mut SharedNode, id, address| node.add_peer(id, address).unwrap();
     let address = |node: &SharedNode| (node.id(), node.local_addr());
-    group_of_any(nodes.collect(), address, add, program)
+    group_of_any(nodes, address, add, program)
 }
 
 fn group_of_any<N: GroupNode + Send, T: Send>(
@@ -342,36 +349,49 @@ fn f19_operations_pass_while_unread_messages_fill_the_memory_of_members() {
     });
 }
 
-/// The root is ahead with long and with many operations of one group, in which the other member
-/// takes part only after operations of another group.
+/// A node with little memory and a short queue.
+fn small(id: u32) -> NodeBuilder {
+    let settings = builder(id).send_queue(8 << 20);
+    settings.config(|config| config.memory = 1 << 20)
+}
+
 #[test]
 fn f19_operations_of_a_group_pass_while_another_group_is_ahead() {
-    let small = |id| {
-        let settings = builder(id).send_queue(8 << 20);
-        settings.config(|config| config.memory = 1 << 20)
-    };
     let nodes = (0..2).map(|id| small(id).open().unwrap());
     group_of(nodes.collect(), |mut group, mut node| {
-        let node = &mut node;
-        let is_root = group.rank() == 0;
-        let [mut many, mut long] = [8, 9].map(|number| {
-            let mut new = Group::new(node, number, group.members()).unwrap();
-            new.set_limit(LONG);
-            new
-        });
-        let ahead = |many: &mut Group, node: &mut Node| {
-            let mut data = [0; 100];
+        take_part_in_a_group_later(&mut group, &mut node);
+        node.close(LONG).unwrap();
+    });
+}
+
+#[test]
+fn f19_operations_of_a_group_with_threads_pass_while_another_group_is_ahead() {
+    let nodes = (0..2).map(|id| small(id).open_threads(1).unwrap());
+    shared_group_of(nodes.collect(), |mut group, mut node| {
+        take_part_in_a_group_later(&mut group, &mut node);
+        node.close(LONG).unwrap();
+    });
+}
+
+/// The root is ahead with long and with many operations of two groups. The other member takes part
+/// in them only after operations of a third group.
+fn take_part_in_a_group_later(group: &mut Group, node: &mut impl GroupNode) {
+    let is_root = group.rank() == 0;
+    let [mut many, mut long] = [8, 9].map(|number| {
+        let mut new = Group::new(node, number, group.members()).unwrap();
+        new.set_limit(LONG);
+        new
+    });
+    let begin = |long: &mut Group, node: &mut _| {
+        let data = vec![7_u64; (12 << 20) / 8];
+        long.begin_broadcast(node, 0, data).unwrap()
+    };
+    let begun = is_root.then(|| begin(&mut long, node));
+    for turn in [true, false] {
+        if is_root == turn {
             for _ in 0..2_000 {
-                many.broadcast(node, 0, &mut data).unwrap();
+                many.broadcast(node, 0, &mut [0; 100]).unwrap();
             }
-        };
-        let begin = |long: &mut Group, node: &mut Node| {
-            let data = vec![7_u64; (12 << 20) / 8];
-            long.begin_broadcast(node, 0, data).unwrap()
-        };
-        let begun = is_root.then(|| begin(&mut long, node));
-        if is_root {
-            ahead(&mut many, node);
         }
         for round in 0..20_u64 {
             group.barrier(node).unwrap();
@@ -379,13 +399,9 @@ fn f19_operations_of_a_group_pass_while_another_group_is_ahead() {
             group.allreduce(node, &mut data, Sum).unwrap();
             assert_eq!(data, vec![2 * round; 400]);
         }
-        if !is_root {
-            ahead(&mut many, node);
-        }
-        let begun = begun.unwrap_or_else(|| begin(&mut long, node));
-        begun.wait(node).unwrap();
-        node.close(LONG).unwrap();
-    });
+    }
+    let begun = begun.unwrap_or_else(|| begin(&mut long, node));
+    begun.wait(node).unwrap();
 }
 
 /// Only this program could resume it, and it waits for the operation.
