@@ -4,12 +4,14 @@ use super::noise::{Secret, hmac};
 use aws_lc_rs::aead::{
     AES_128_GCM, AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey,
 };
+use std::cell::Cell;
 use std::fmt;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use suci_proto::security::{AEAD_TAG, NotAuthentic, Open, Seal};
 use suci_proto::types::PacketNumber;
 use suci_proto::wire::HEADER;
+use zeroize::Zeroizing;
 
 /// A cipher that protects packets. Each node seals with the fastest one of its machine, and opens
 /// all of them.
@@ -102,10 +104,12 @@ fn expand(secret: &Secret, info: &[u8]) -> Secret {
 /// The keys of one direction and key phase.
 struct PhaseKeys {
     cipher: Cipher,
-    secret: Secret,
+    /// That of this phase, from which all later ones follow. None once the next phase was made. In
+    /// a box, which is cleared when it goes.
+    secret: Cell<Option<Box<Secret>>>,
     /// None if the library could not make it. Then nothing is authentic.
     key: Option<LessSafeKey>,
-    iv: [u8; 12],
+    iv: Zeroizing<[u8; 12]>,
 }
 
 impl PhaseKeys {
@@ -117,17 +121,27 @@ impl PhaseKeys {
         Self {
             cipher,
             key: key.map(LessSafeKey::new),
-            iv: iv.first_chunk().copied().unwrap_or_default(),
-            secret,
+            iv: Zeroizing::new(iv.first_chunk().copied().unwrap_or_default()),
+            secret: Cell::new(Some(Box::new(secret))),
         }
     }
 
+    /// Makes the next phase and drops the secret of this one, which opens and seals on. A second
+    /// call returns keys without a key: there is one next phase.
     fn next(&self) -> Self {
-        Self::new(self.cipher, expand(&self.secret, b"suci next"))
+        match self.secret.take() {
+            Some(secret) => Self::new(self.cipher, expand(&secret, b"suci next")),
+            None => Self {
+                cipher: self.cipher,
+                secret: Cell::default(),
+                key: None,
+                iv: Zeroizing::default(),
+            },
+        }
     }
 
     fn nonce(&self, number: PacketNumber) -> Nonce {
-        let mut nonce = self.iv;
+        let mut nonce = *self.iv;
         let number = number.to_be_bytes();
         let low = nonce.iter_mut().rev();
         low.zip(number.iter().rev())
@@ -274,6 +288,24 @@ mod tests {
         let all: std::collections::HashSet<[u8; 12]> = nonces.into_iter().collect();
         assert_eq!(all.len(), numbers.len());
         assert!(all.iter().all(|nonce| nonce[..4] == phase.iv[..4]));
+    }
+
+    #[test]
+    fn a_phase_drops_its_secret_once_the_next_one_is_made() {
+        let (mut sealed, mut later) = ([0; 3 + AEAD_TAG], [0; 3 + AEAD_TAG]);
+        let mut sealer = Sealer::new(Cipher::Aes128Gcm, secret(4));
+        let opener = Opener::new(Cipher::Aes128Gcm, secret(4));
+        sealer.next().seal(2, &HEAD, &[b"abc"], &mut later);
+        let next = opener.next();
+        assert!(opener.0.secret.take().is_none() && sealer.0.secret.take().is_none());
+        // Both phases go on.
+        sealer.seal(1, &HEAD, &[b"abc"], &mut sealed);
+        opener.open(1, &HEAD, &mut sealed).unwrap();
+        next.open(2, &HEAD, &mut later).unwrap();
+        // Nothing follows from a phase without its secret.
+        sealer.next().seal(2, &HEAD, &[b"abc"], &mut later);
+        assert_eq!(later, [0; 3 + AEAD_TAG]);
+        assert!(opener.next().open(2, &HEAD, &mut later).is_err());
     }
 
     #[test]
