@@ -324,9 +324,11 @@ pub enum RefusedReason {
     NoMemoryHere,
     /// The nodes have different cluster keys.
     Key,
-    /// The peer's file of public keys has no key for this node, or another one.
+    /// The peer's file of public keys has no key for this node, or one of the two files has another
+    /// one.
     NodeKey,
-    /// This node's file of public keys has no key for the peer.
+    /// This node's file of public keys has no key for the peer, or one of the two files has another
+    /// one.
     NoNodeKeyHere,
     /// This node cannot make keys now: its library or the system's randomness failed.
     NoKeysHere,
@@ -406,12 +408,12 @@ impl fmt::Display for RefusedReason {
                  rotated last to the other"
             }
             Self::NodeKey => {
-                "its file of public keys has no key for this node, or another one: enter the line that \
-                 suci key public prints here"
+                "its file of public keys has no key for this node, or one of the two files has another one: \
+                 compare what suci key public prints at both nodes with both files"
             }
             Self::NoNodeKeyHere => {
-                "this node's file of public keys has no key for it: enter the line that suci key public \
-                 prints there"
+                "this node's file of public keys has no key for it, or one of the two files has another one: \
+                 compare what suci key public prints at both nodes with both files"
             }
             Self::NoKeysHere => {
                 "this node cannot make keys now: see if the system gives random bytes"

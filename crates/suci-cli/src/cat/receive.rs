@@ -162,6 +162,12 @@ impl Receiver {
                      what was written is incomplete"
                 )))
             }
+            Event::Refused { node, reason } if Some(*node) == self.from => {
+                tell(format_args!(
+                    "suci cat: the sender is out of reach: {reason}; still waiting"
+                ));
+                Ok(())
+            }
             Event::Lost { node, .. } if Some(*node) == self.from => {
                 tell(format_args!(
                     "suci cat: the sender is silent; still waiting"

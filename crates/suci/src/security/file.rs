@@ -34,7 +34,10 @@ const LONGEST_PUBLIC: Longest = (4 << 20, "longer than 4 MiB");
 #[non_exhaustive]
 pub enum KeyError {
     /// The file cannot be read.
-    #[error("key file {}: {source}; name a readable file that suci keygen made", .path.display())]
+    #[error(
+        "file {}: {source}; name a readable file of keys, which suci keygen makes, or of public keys, \
+         whose lines suci key public prints", .path.display()
+    )]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -106,7 +109,10 @@ pub enum KeyError {
     )]
     BothKinds,
     /// It is no regular file, or too long for one that holds keys.
-    #[error("key file {}: it is {is}; name a file that suci keygen made", .path.display())]
+    #[error(
+        "file {}: it is {is}; name a file of keys, which suci keygen makes, or of public keys, whose lines \
+         suci key public prints", .path.display()
+    )]
     NotAFile {
         /// The file.
         path: PathBuf,
