@@ -90,6 +90,11 @@ pub const PHASE_PACKETS: u64 = 1 << 27;
 /// Longest time of a key phase, from its first packet.
 pub const PHASE_TIME: Duration = Duration::from_secs(600);
 
+/// Forged packets after which the keys of a connection open nothing more. ChaCha20-Poly1305, the
+/// weakest of the ciphers here, then gives a forger an advantage of at most 2^-57 with the longest
+/// packets of 2^12 blocks (packets x blocks / 2^103, RFC 9001 section 6.6); AES-GCM permits 2^52.
+pub const MAX_FORGERIES: u64 = 1 << 34;
+
 /// How long a cookie is valid.
 pub const COOKIE_LIFETIME: Duration = Duration::from_secs(15);
 

@@ -59,6 +59,8 @@ pub const OF_DEFENCES: &[&str] = &[
     "init-unbound",
     "sources-uncapped",
     "handshake-work-unlimited",
+    "repetitions-read",
+    "accepts-unlimited",
     "acks-unchecked",
     "gaps-unlimited",
     "memory-unchecked",

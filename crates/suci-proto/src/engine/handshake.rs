@@ -6,7 +6,7 @@ use super::sealed::{Opened, write_message};
 use super::shared::Shared;
 use crate::arrival::Arrival;
 use crate::counters::Link;
-use crate::event::{EndReason, LostCause, RefusedReason};
+use crate::event::EndReason;
 use crate::handshake::{AttemptPhase, Backlog, Claim, InitRoom, SourcePrefix, Trust, Wait};
 use crate::log::{DropReason, LogRecord};
 use crate::peer::{Accepted, Agreement, Call, Contest, End, Peer};
@@ -17,7 +17,7 @@ use crate::transmit::Train;
 use crate::types::{Ecn, Epoch, Incarnation, NodeId, PacketNumber};
 use crate::wire::{
     Accept, ContiguousPackets, Cookie, CrcScope, HELLO_LEN, Header, Hello, Init, PacketType,
-    Refused, RefusedCode, put_header, seal,
+    RefusedCode, put_header, seal,
 };
 use std::net::SocketAddr;
 
@@ -93,7 +93,7 @@ fn build(
 }
 
 /// As [`build`], under another node ID.
-fn build_from(
+pub(super) fn build_from(
     node: NodeId,
     kind: PacketType,
     number: u64,
@@ -186,58 +186,6 @@ pub(crate) fn unknown(shared: &Shared, cause: &Header) -> Vec<u8> {
 }
 
 impl Engine {
-    /// Sends REFUSED under `asked`, the node ID that the caller asked for: by this ID the caller
-    /// finds its attempt, even if it is not ours.
-    fn turn_away(
-        &mut self,
-        packet: &ArrivedPacket<'_>,
-        asked: NodeId,
-        code: RefusedCode,
-        trust: Trust,
-    ) {
-        let (now, arrival, header) = (packet.now, packet.arrival, packet.header);
-        let refused = Refused {
-            target: NodeId(header.index),
-            incarnation: self.shared.identity.incarnation,
-            code,
-        };
-        let bytes = build_from(asked, PacketType::Refused, 0, header.tag, |b| {
-            refused.put(b)
-        });
-        let reason = RefusedReason::from(code);
-        self.shared.log.add_unproven(now, || LogRecord::Refuses {
-            peer: NodeId(header.index),
-            to: arrival.from,
-            reason,
-        });
-        // For a known node, REFUSED for lack of room is a sign of life.
-        if reason.is_for_now() && trust != Trust::Stranger {
-            self.shared.reply(arrival.origin(), bytes);
-        } else {
-            self.shared.reply_to_anyone(arrival.origin(), bytes);
-        }
-    }
-
-    /// Refuses an INIT of the other mode or under another key. If it came from where a known node
-    /// is, and this node has no connection with it, the program is told, too: neither side may get
-    /// further.
-    fn refuse_init(&mut self, packet: &ArrivedPacket<'_>, init: &Init<'_>, code: RefusedCode) {
-        self.shared.counters.handshake_rejected += 1;
-        self.turn_away(packet, init.target, code, Trust::Stranger);
-        let from = packet.arrival.from;
-        let Some(key) = self.peer_key(NodeId(packet.header.index)) else {
-            return;
-        };
-        let expected = |peer: &Peer| peer.connection.is_none() && peer.may_be_at(from);
-        if self.peers.get(key).is_some_and(expected) {
-            let reason = match code {
-                RefusedCode::NodeKey => RefusedReason::NoNodeKeyHere,
-                code => RefusedReason::from(code),
-            };
-            self.update(key, |peer, shared| peer.tell_refused(reason, shared));
-        }
-    }
-
     /// Handles HELLO: answers it without keeping a peer, if the socket's budget can take the INIT
     /// (F01, F02). Otherwise the HELLO waits. Repetitions of it are answered by REFUSED, which
     /// shows the caller that we live.
@@ -428,7 +376,7 @@ impl Engine {
 
     /// Returns the peer that an answer comes from, if it is active. An idle peer was asked nothing:
     /// an answer in its name is forged, and leaves it idle.
-    fn active_key(&self, answer: &Header) -> Option<usize> {
+    pub(super) fn active_key(&self, answer: &Header) -> Option<usize> {
         Some(self.active_peer(NodeId(answer.index))?.key)
     }
 
@@ -541,6 +489,13 @@ impl Engine {
             return self.turn_away(packet, init.target, code, Trust::Stranger);
         }
         let source = self.cookie_key.source(&claim);
+        if planted("repetitions-read") && self.open_init(packet, source, &init).is_ok() {
+            self.handshake_work.on_exchange(now);
+        }
+        if self.is_repetition(packet, made) {
+            self.expect_newcomers(now);
+            return self.answer_waiting(now);
+        }
         let opened = match self.open_init(packet, source, &init) {
             Ok(opened) => opened,
             Err(NoEntry::Refused(code)) => return self.refuse_init(packet, &init, code),
@@ -553,7 +508,12 @@ impl Engine {
         // If strangers may connect, removed nodes may, too.
         self.removed.remove(&node);
         self.expect_newcomers(now);
-        match self.admit(key, packet, &init, made, opened) {
+        let is_sealed = opened.is_some();
+        let admitted = self.admit(key, packet, &init, made, opened);
+        if is_sealed {
+            self.count_handshake(now, source, &admitted);
+        }
+        match admitted {
             Ok(()) if trust == Trust::Stranger => self.shared.admission_queue.leave(None),
             Ok(()) => {}
             Err(NoEntry::Ignored(reason)) => self.reject(packet, reason),
@@ -570,6 +530,32 @@ impl Engine {
         !self.shared.closing || self.peer(node).is_some_and(|peer| peer.attempt.is_some())
     }
 
+    /// Returns true if the INIT in `packet` needs no look at its handshake message: it repeats the
+    /// one accepted last, whose ACCEPT is then due again, or its cookie, of the time `made`, is not
+    /// newer. Anybody on the path can record an INIT and send it again: it must cost the limits of
+    /// handshake work nothing, which honest INITs need.
+    fn is_repetition(&mut self, packet: &ArrivedPacket<'_>, made: Instant) -> bool {
+        let (token, node) = (packet.header.tag, NodeId(packet.header.index));
+        let Some(key) = self.peer_key(node) else {
+            return false;
+        };
+        let peer = self.peers.get(key);
+        let repeats = |peer: &Peer| peer.accepted.as_ref().is_some_and(|a| a.token == token);
+        let is_old = |peer: &Peer| peer.newest_cookie.is_some_and(|newest| made <= newest);
+        if peer.is_some_and(repeats) {
+            if let Some(accepted) = self.peers.get_mut(key).and_then(|p| p.accepted.as_mut()) {
+                accepted.due = true;
+            }
+            self.on_received(key);
+            return true;
+        }
+        if peer.is_some_and(is_old) {
+            self.reject(packet, DropReason::Outdated);
+            return true;
+        }
+        false
+    }
+
     /// Decides which session an INIT replaces, and accepts it.
     fn admit(
         &mut self,
@@ -583,15 +569,6 @@ impl Engine {
         let Some(peer) = self.peers.get_mut(key) else {
             return Err(NoEntry::Ignored(DropReason::Outdated));
         };
-        if let Some(accepted) = &mut peer.accepted
-            && accepted.token == header.tag
-        {
-            accepted.due = true;
-            return Ok(());
-        }
-        if peer.newest_cookie.is_some_and(|newest| made <= newest) {
-            return Err(NoEntry::Ignored(DropReason::Outdated));
-        }
         // A dismissed peer waits for its turn for a slot, even if its connection is gone.
         if peer.is_dismissed() && !self.shared.has_slot(now, Some(key)) {
             return Err(NoEntry::Refused(RefusedCode::NoSocketCredit));
@@ -711,33 +688,6 @@ impl Engine {
         match taken {
             Ok(()) => {}
             Err(reason) => self.reject(packet, reason),
-        }
-        self.touch(key);
-    }
-
-    /// Handles REFUSED: tells the program; the attempt is repeated later.
-    pub(super) fn on_refused(&mut self, packet: &ArrivedPacket<'_>) {
-        let (now, header, body) = (packet.now, packet.header, packet.body);
-        let key = self.active_key(header);
-        let peer = key.and_then(|key| self.peers.get_mut(key));
-        let (Ok(refused), Some(peer)) = (Refused::read(body), peer) else {
-            return self.reject(packet, DropReason::Unsolicited);
-        };
-        let key = peer.key;
-        // While keys are rotated, the present connection goes on until another key fits.
-        let is_key = matches!(refused.code, RefusedCode::Key | RefusedCode::NodeKey);
-        let is_rotating = is_key && peer.connection.is_some();
-        if !peer.on_refused(now, header.tag, refused.code, &mut self.shared) {
-            return self.reject(packet, DropReason::Unsolicited);
-        }
-        let reason = RefusedReason::from(refused.code);
-        peer.log_refused(now, reason, &mut self.shared);
-        if reason.is_for_now() {
-            peer.put_off(now);
-        }
-        if !is_rotating {
-            peer.life.note_cause(LostCause::Refused(reason));
-            peer.tell_refused(reason, &mut self.shared);
         }
         self.touch(key);
     }

@@ -22,6 +22,7 @@ mod memory;
 mod paths;
 mod peers;
 mod recv;
+mod refusals;
 mod sealed;
 mod shared;
 mod sockets;
@@ -151,7 +152,8 @@ pub struct Engine {
     /// HELLOs of known nodes and of strangers that wait for room.
     known_callers: Backlog,
     strange_callers: Backlog,
-    /// The current second, and the UNKNOWN hints that were sent in it.
+    /// The current second, and the hints that were sent in it: UNKNOWN, and REFUSED to other
+    /// versions.
     hints: (u64, u64),
     /// The current second, and the reports of undelivered datagrams that were handled in it: from
     /// the network, and from this machine's kernel.
@@ -361,6 +363,9 @@ impl Engine {
             Ok(opened) => opened,
             Err(error) => {
                 self.on_no_packet(now, arrival.from, error);
+                if matches!(error, wire::HeaderError::Version(_)) {
+                    self.on_other_version(now, arrival, datagram);
+                }
                 return rest;
             }
         };
@@ -438,16 +443,22 @@ impl Engine {
             self.on_received(key);
         }
         self.log_dropped(packet, reason);
-        let second = packet.now.as_nanos() / 1_000_000_000;
-        if self.hints.0 != second {
-            self.hints = (second, 0);
-        }
-        if self.hints.1 < HINTS_PER_SECOND && reason != DropReason::BeforeAccept {
-            self.hints.1 += 1;
+        if reason != DropReason::BeforeAccept && self.may_hint(packet.now) {
             self.shared.counters.unknown_sent += 1;
             let bytes = handshake::unknown(&self.shared, packet.header);
             self.shared.reply_to_anyone(packet.arrival.origin(), bytes);
         }
+    }
+
+    /// Returns true if a packet that anybody may have sent may be answered now, and counts that.
+    fn may_hint(&mut self, now: Instant) -> bool {
+        let second = now.as_nanos() / 1_000_000_000;
+        if self.hints.0 != second {
+            self.hints = (second, 0);
+        }
+        let may = self.hints.1 < HINTS_PER_SECOND;
+        self.hints.1 += u64::from(may);
+        may
     }
 
     /// Does everything that is due at `now`. Call it after everything that arrived was handed over.

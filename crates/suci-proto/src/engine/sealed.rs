@@ -11,7 +11,9 @@ use crate::event::EndReason;
 use crate::log::DropReason;
 use crate::peer::Peer;
 use crate::planted;
-use crate::security::{ConnectionKeys, HandshakeError, Initiator, KeyKind, Responder, Security};
+use crate::security::{
+    ConnectionKeys, HandshakeError, Initiator, KeyKind, Responder, Sealing, Security,
+};
 use crate::time::Instant;
 use crate::types::NodeId;
 use crate::wire::{
@@ -27,7 +29,8 @@ pub enum Renewal {
     /// Nothing more is sealed under the present keys: this process may run a second time with them,
     /// after a machine was restored from a snapshot.
     StopSealing,
-    /// The present keys neither seal nor open any more: after a key was taken out.
+    /// The present keys neither seal nor open any more: after a key was taken out, or too many
+    /// packets were forged.
     Revoke,
     /// The session ends, and the peer is told: after its last key was taken out, or the right to
     /// use a layer.
@@ -134,9 +137,14 @@ impl Engine {
             self.on_sealed_stranger(&packet, key);
             return first;
         };
-        let opened = self.open_packets(key, sealed.index, segment, bytes);
+        let opened = self.open_packets(now, key, sealed.index, segment, bytes);
         if opened == 0 {
             self.shared.counters.bad_checksum += 1;
+            let peer = self.peers.sealed(key, sealed.index);
+            let sealing = peer.and_then(|peer| peer.connection.as_ref()?.sealing.as_deref());
+            if sealing.is_some_and(Sealing::is_worn_out) {
+                self.renew_keys_at(now, key, Renewal::Revoke);
+            }
             self.hint_unknown(&packet, DropReason::NotAuthentic);
             return first;
         }
@@ -160,7 +168,14 @@ impl Engine {
 
     /// Opens in place the packets at the front of `bytes` that belong to the connection with this
     /// index, up to the first that is not authentic. Returns their bytes.
-    fn open_packets(&mut self, key: usize, index: u32, segment: usize, bytes: &mut [u8]) -> usize {
+    fn open_packets(
+        &mut self,
+        now: Instant,
+        key: usize,
+        index: u32,
+        segment: usize,
+        bytes: &mut [u8],
+    ) -> usize {
         let mut opened = 0_usize;
         for datagram in bytes.chunks_mut(segment) {
             let Ok(header) = SealedHeader::read(datagram) else {
@@ -180,7 +195,7 @@ impl Engine {
                 && let Some(connection) = &mut peer.connection
                 && let Some(sealing) = &mut connection.sealing
             {
-                sealing.on_opened(header.phase);
+                sealing.on_opened(now, header.phase);
             }
             opened = opened.saturating_add(datagram.len());
         }
@@ -242,18 +257,31 @@ impl Engine {
         if !is_allowed && !planted("handshake-work-unlimited") {
             return Err(NoEntry::Ignored(DropReason::Throttled));
         }
-        match makes.respond(NodeId(packet.header.index), &context, message) {
-            Ok(opened) => {
+        let kind = makes.kind();
+        let opened = makes.respond(NodeId(packet.header.index), &context, message);
+        opened.map(Some).map_err(|_| {
+            self.handshake_work.on_failure(now, source);
+            NoEntry::Refused(match kind {
+                KeyKind::Cluster => RefusedCode::Key,
+                KeyKind::Node => RefusedCode::NodeKey,
+            })
+        })
+    }
+
+    /// Counts what an INIT from `source` cost whose message a key fitted: a key exchange if it was
+    /// answered. If not, it counts as one that no key fits, so that who repeats it cannot have it
+    /// read without end.
+    pub(super) fn count_handshake(
+        &mut self,
+        now: Instant,
+        source: u64,
+        admitted: &Result<(), NoEntry>,
+    ) {
+        match admitted {
+            Ok(()) | Err(NoEntry::Ignored(DropReason::NoKeys)) => {
                 self.handshake_work.on_exchange(now);
-                Ok(Some(opened))
             }
-            Err(_) => {
-                self.handshake_work.on_failure(now, source);
-                Err(NoEntry::Refused(match makes.kind() {
-                    KeyKind::Cluster => RefusedCode::Key,
-                    KeyKind::Node => RefusedCode::NodeKey,
-                }))
-            }
+            Err(_) => self.handshake_work.on_failure(now, source),
         }
     }
 

@@ -6,6 +6,7 @@ mod ends;
 mod event_queue;
 mod groups;
 mod hostile;
+mod hostile_handshakes;
 mod idle;
 mod itself;
 mod last_look;
@@ -20,6 +21,7 @@ mod sealed;
 mod sessions;
 mod strangers;
 mod trains;
+mod versions;
 
 use super::*;
 use crate::credit::{SendCredit, SocketCredit};

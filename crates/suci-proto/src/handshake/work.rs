@@ -1,11 +1,12 @@
 //! Token buckets on what handshakes cost in processor time in sealed mode. Their senders have
 //! proved an address by a cookie; everything before that is a few hashes of short inputs.
 //!
-//! * **Messages that no key fits** cost some ten hashes and a failed decryption, about 10 us. They
-//!   are limited for each source prefix, so that no attacker keeps others out. A thousand honest
-//!   nodes behind one address may each fail once while the cluster changes its key.
-//! * **Key exchanges** cost about 100 us. Only members of the cluster cause them, and they are
-//!   limited in all.
+//! * **Messages that no key fits**, or whose INIT is refused for another reason, cost some ten
+//!   hashes and a decryption, about 10 us. They are limited for each source prefix, so that no
+//!   attacker keeps others out. A thousand honest nodes behind one address may each fail once while
+//!   the cluster changes its key.
+//! * **Key exchanges** cost about 100 us. They answer an INIT that a member of the cluster made,
+//!   each INIT once: a repetition is recognised before it is read. They are limited in all.
 //!
 //! An INIT beyond a limit is dropped. Honest initiators repeat it.
 
@@ -71,14 +72,14 @@ impl HandshakeWork {
             && EXCHANGES.allows(self.exchanges, now)
     }
 
-    /// Notes that no key fitted a message from `source`.
+    /// Notes that a message from `source` was read in vain: no key fitted, or its INIT was refused.
     pub(crate) fn on_failure(&mut self, now: Instant, source: u64) {
         if let Some(full_at) = self.failures.get_mut(bucket(source)) {
             FAILURES.take(full_at, now);
         }
     }
 
-    /// Notes that a key fitted: a key exchange follows.
+    /// Notes that an INIT was answered by a key exchange.
     pub(crate) fn on_exchange(&mut self, now: Instant) {
         EXCHANGES.take(&mut self.exchanges, now);
     }

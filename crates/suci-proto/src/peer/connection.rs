@@ -430,6 +430,9 @@ impl Connection {
         if rests {
             self.ecn.shrink();
             self.received.shrink();
+            if let Some(sealing) = &mut self.sealing {
+                sealing.shrink();
+            }
         }
         rests
     }

@@ -15,6 +15,10 @@ use crate::time::{Duration, Instant, earlier};
 /// changed, which only this end can tell the sender.
 const PAUSE: Duration = Duration::from_millis(500);
 
+/// How long it takes to try the keys of both sides, two each at most: an attempt that is refused is
+/// followed by the next one after [`LONGEST_WAIT`].
+const KEYS_TRIED: Duration = LONGEST_WAIT.saturating_mul(4);
+
 /// The judgement of a peer's silence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
@@ -84,6 +88,8 @@ pub(crate) struct Life {
     left: bool,
     /// Why it may be silent: the newest report since it was last heard.
     cause: LostCause,
+    /// When a side first refused a key of the other since the peer was last heard.
+    key_refused_since: Option<Instant>,
 }
 
 impl Life {
@@ -102,6 +108,7 @@ impl Life {
             gone: false,
             left: false,
             cause: LostCause::NoAnswer,
+            key_refused_since: None,
         }
     }
 
@@ -137,6 +144,7 @@ impl Life {
         self.gone = false;
         self.left = false;
         self.cause = LostCause::NoAnswer;
+        self.key_refused_since = None;
         let came_up = self.link != Link::Up;
         self.link = Link::Up;
         came_up
@@ -291,6 +299,12 @@ impl Life {
         self.cause = cause;
     }
 
+    /// Notes that a side refused a key of the other. Returns true if the peer was not heard for as
+    /// long as it takes to try all keys, and this one was refused after that.
+    pub(crate) fn keys_differ(&mut self, now: Instant) -> bool {
+        now >= *self.key_refused_since.get_or_insert(now) + KEYS_TRIED
+    }
+
     /// Returns the cause of the peer's silence, as far as it is known.
     pub(crate) fn cause(&self) -> LostCause {
         self.cause
@@ -370,6 +384,7 @@ impl Life {
             &mut self.put_off,
             &mut self.contested_since,
             &mut self.closed_since,
+            &mut self.key_refused_since,
         ];
         for mark in marks.into_iter().flatten() {
             *mark += late;

@@ -9,6 +9,7 @@ use crate::event::{EndReason, Event, RefusedReason};
 use crate::handshake::{AttemptPhase, Opening};
 use crate::limits::COOKIE_LIFETIME;
 use crate::log::{DropReason, LogRecord};
+use crate::planted;
 use crate::recovery::Sink;
 use crate::security::{ConnectionKeys, HandshakeError, Initiator};
 use crate::time::{Duration, Instant};
@@ -33,7 +34,14 @@ pub(crate) struct Attempt {
     offer: Option<Offer>,
     /// Number of handshakes in a row that the peer refused because its key is another one.
     key_turn: u32,
+    /// ACCEPTs that seemed to answer our INIT and were not authentic.
+    forged_accepts: u32,
 }
+
+/// Forged ACCEPTs after which an attempt is given up, and the next one waits a second. Each costs
+/// up to three key exchanges, 0.3 ms, before it shows that it is forged. Only a node that reads our
+/// INIT can make one: it could refuse the attempt as well.
+const MAX_FORGED_ACCEPTS: u32 = 64;
 
 /// The content of our INIT.
 #[derive(Debug)]
@@ -96,6 +104,7 @@ impl Attempt {
             cookie: None,
             offer: None,
             key_turn: 0,
+            forged_accepts: 0,
         }
     }
 
@@ -644,14 +653,37 @@ impl Peer {
     /// authentic, or of the other mode.
     fn finish_handshake(
         &mut self,
+        now: Instant,
         params: &Params,
         datagram: &[u8],
+        shared: &mut Shared,
     ) -> Result<Option<ConnectionKeys>, DropReason> {
         let offer = self.attempt.as_mut().and_then(|a| a.offer.as_mut());
         let Handshake(initiator) = &mut offer.ok_or(DropReason::Unsolicited)?.handshake;
-        match initiator {
+        let keys = match initiator {
             None => finish_handshake(None, params, datagram),
             Some(initiator) => finish_handshake(Some(&mut **initiator), params, datagram),
+        };
+        if keys.is_err() {
+            self.on_forged_accept(now, shared);
+        }
+        keys
+    }
+
+    /// Counts an ACCEPT that answers our INIT and is not authentic. After some of them the attempt
+    /// is given up: its handshake is not tried without end.
+    fn on_forged_accept(&mut self, now: Instant, shared: &mut Shared) {
+        let Some(attempt) = &mut self.attempt else {
+            return;
+        };
+        attempt.forged_accepts = attempt.forged_accepts.saturating_add(1);
+        if attempt.forged_accepts < MAX_FORGED_ACCEPTS || planted("accepts-unlimited") {
+            return;
+        }
+        let (address_index, key_turn) = (attempt.address_index, attempt.key_turn);
+        self.try_later(now, address_index, shared);
+        if let Some(attempt) = &mut self.attempt {
+            attempt.key_turn = key_turn;
         }
     }
 
@@ -664,7 +696,7 @@ impl Peer {
     ) -> Result<(), DropReason> {
         let (now, from, header) = (packet.now, packet.arrival.from, packet.header);
         let made = self.made_init_for(from, header, accept)?;
-        let keys = self.finish_handshake(&accept.params, packet.datagram)?;
+        let keys = self.finish_handshake(now, &accept.params, packet.datagram, shared)?;
         shared.log.add(now, || LogRecord::Received {
             packet: header.kind,
             peer: self.node,

@@ -204,7 +204,7 @@ pub trait Seal: Send {
     );
 
     /// Returns the next key phase. Its key is derived one-way: this phase's key does not follow
-    /// from it.
+    /// from it. It is not called again: what it is derived from should be erased.
     fn next(&self) -> Box<dyn Seal>;
 }
 

@@ -6,17 +6,20 @@
 //! header tell the previous, the present and the next phase of the receiver from each other
 //! (RFC 9001 section 6 does the same with one bit and a delay).
 //!
+//! A receiver keeps the keys of its previous phase for packets that come late, for
+//! [`PREVIOUS_KEPT`].
+//!
 //! A sender that may not move on and has used up its phase seals nothing more: the connection is
 //! replaced, as one whose packet numbers are used up.
 
 use super::{AEAD_TAG, ConnectionKeys, NotAuthentic, Open, Seal};
 use crate::config::Config;
-use crate::limits;
+use crate::limits::{self, MAX_FORGERIES};
 use crate::planted;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::types::PacketNumber;
 use crate::wire::{HEADER, SealedHeader};
-use core::cell::OnceCell;
+use core::cell::{Cell, OnceCell};
 use core::fmt;
 
 /// Phases in the header are counted modulo this.
@@ -25,10 +28,17 @@ const PHASES: u8 = 4;
 /// Number of the last trains whose last packet an UNKNOWN may name.
 const TAILS: usize = 4;
 
+/// How long the keys of the previous phase are kept: more than three probe timeouts (RFC 9001
+/// section 6.5).
+const PREVIOUS_KEPT: Duration = Duration::from_secs(10);
+
 /// The keys of one connection.
 pub(crate) struct Sealing {
     sender: SenderPhase,
     receiver: ReceiverPhases,
+    /// Packets for this connection that were not authentic, in all phases. A count of packets that
+    /// anybody may have sent: it does not make the peer active.
+    forged: Cell<u64>,
     /// The last 8 bytes of the last packets of trains: only the peer and the path know them.
     tails: [u64; TAILS],
     newest_tail: usize,
@@ -57,7 +67,8 @@ struct SenderPhase {
 /// The phases of the packets that this node may receive.
 struct ReceiverPhases {
     phase: u8,
-    previous: Option<Box<dyn Open>>,
+    /// With the time when the present phase began.
+    previous: Option<(Box<dyn Open>, Instant)>,
     present: Box<dyn Open>,
     /// Made when the first packet claims to be of the next phase: forged ones cost no further
     /// derivation.
@@ -95,6 +106,7 @@ impl Sealing {
                 next: OnceCell::new(),
                 revoked: false,
             },
+            forged: Cell::new(0),
             tails: [0; TAILS],
             newest_tail: 0,
         }
@@ -112,6 +124,7 @@ impl Sealing {
         number: PacketNumber,
         config: &Config,
     ) -> Readiness {
+        self.receiver.forget_previous(now);
         self.sender.prepare(now, number, config)
     }
 
@@ -156,7 +169,7 @@ impl Sealing {
         tail != 0 && self.tails.contains(&tail)
     }
 
-    /// Opens a packet in place. Changes nothing else.
+    /// Opens a packet in place. Changes nothing else, but counts what is not authentic.
     pub(crate) fn open(
         &self,
         header: &SealedHeader,
@@ -164,12 +177,39 @@ impl Sealing {
     ) -> Result<(), NotAuthentic> {
         let (head, body) = datagram.split_first_chunk_mut().ok_or(NotAuthentic)?;
         let open = self.receiver.key(header.phase).ok_or(NotAuthentic)?;
-        open.open(header.number, head, body)
+        let opened = open.open(header.number, head, body);
+        if opened.is_err() {
+            self.forged.set(self.forged.get().saturating_add(1));
+        }
+        opened
     }
 
     /// Notes that a packet of this phase was opened.
-    pub(crate) fn on_opened(&mut self, phase: u8) {
-        self.receiver.on_opened(phase);
+    pub(crate) fn on_opened(&mut self, now: Instant, phase: u8) {
+        self.receiver.forget_previous(now);
+        self.receiver.on_opened(now, phase);
+    }
+
+    /// Returns true if so many packets were forged that these keys should open no more.
+    pub(crate) fn is_worn_out(&self) -> bool {
+        self.forged.get() >= MAX_FORGERIES && !self.receiver.revoked
+    }
+
+    /// Drops the keys that only packets under way need, of a peer that was silent for longer.
+    pub(crate) fn shrink(&mut self) {
+        self.receiver.previous = None;
+    }
+
+    /// Counts `packets` as forged.
+    #[cfg(test)]
+    pub(crate) fn wear_out(&mut self, packets: u64) {
+        self.forged.set(packets);
+    }
+
+    /// Returns true if the keys of the previous phase are there.
+    #[cfg(test)]
+    pub(crate) fn has_previous(&self) -> bool {
+        self.receiver.previous.is_some()
     }
 
     /// Counts `packets` as sealed in this phase.
@@ -216,19 +256,24 @@ impl ReceiverPhases {
         match phase.wrapping_sub(self.phase) % PHASES {
             0 => Some(&*self.present),
             1 => Some(&**self.next.get_or_init(|| self.present.next())),
-            3 => self.previous.as_deref(),
+            3 => self.previous.as_ref().map(|(open, _)| &**open),
             _ => None,
         }
     }
 
-    fn on_opened(&mut self, phase: u8) {
+    fn forget_previous(&mut self, now: Instant) {
+        let is_late = |(_, since): &mut (_, Instant)| now >= *since + PREVIOUS_KEPT;
+        drop(self.previous.take_if(is_late));
+    }
+
+    fn on_opened(&mut self, now: Instant, phase: u8) {
         if phase.wrapping_sub(self.phase) % PHASES != 1 {
             return;
         }
         let Some(next) = self.next.take() else {
             return;
         };
-        self.previous = Some(core::mem::replace(&mut self.present, next));
+        self.previous = Some((core::mem::replace(&mut self.present, next), now));
         self.phase = phase;
     }
 }
@@ -269,11 +314,15 @@ mod tests {
     }
 
     fn opens(sealing: &mut Sealing, packet: &[u8]) -> bool {
+        opens_at(sealing, START, packet)
+    }
+
+    fn opens_at(sealing: &mut Sealing, now: Instant, packet: &[u8]) -> bool {
         let header = SealedHeader::read(packet).unwrap();
         let mut copy = packet.to_vec();
         let opened = sealing.open(&header, &mut copy).is_ok();
         if opened {
-            sealing.on_opened(header.phase);
+            sealing.on_opened(now, header.phase);
             assert_eq!(copy.get(HEADER..HEADER + 6), Some(&b"frames"[..]));
         }
         opened
@@ -336,6 +385,49 @@ mod tests {
         assert_eq!(prepare(&mut ours, latest, 3), Readiness::Ready);
         ours.on_acked(2);
         assert_eq!(prepare(&mut ours, latest, 4), Readiness::Begins);
+    }
+
+    /// A receiver of two phases: the sender, and the packets of both.
+    fn second_phase() -> (Sealing, Sealing, [Vec<u8>; 2]) {
+        let (mut ours, mut theirs, _) = ends();
+        let packets = [0, 1].map(|phase| {
+            let now = START + PHASE_TIME.saturating_mul(phase);
+            prepare(&mut ours, now, phase.into());
+            sealed(&mut ours, phase.into())
+        });
+        assert!(packets.iter().all(|packet| opens(&mut theirs, packet)));
+        assert!(theirs.has_previous());
+        (ours, theirs, packets)
+    }
+
+    #[test]
+    fn keys_of_the_previous_phase_are_dropped_after_a_while() {
+        let kept = START + PREVIOUS_KEPT;
+        let (_, mut theirs, [old, new]) = second_phase();
+        let shortly_before = kept - Duration::from_nanos(1);
+        assert!(opens_at(&mut theirs, shortly_before, &old), "late packets");
+        assert!(opens_at(&mut theirs, kept, &new) && !theirs.has_previous());
+        assert!(!opens_at(&mut theirs, kept, &old));
+        // Also if nothing comes any more: whatever is sent, and once the peer is idle.
+        let (_, mut theirs, _) = second_phase();
+        prepare(&mut theirs, kept, 1);
+        assert!(!theirs.has_previous());
+        let (_, mut theirs, _) = second_phase();
+        theirs.shrink();
+        assert!(!theirs.has_previous());
+    }
+
+    #[test]
+    fn forgeries_wear_keys_out() {
+        let (mut ours, mut theirs, _) = ends();
+        let packet = sealed(&mut ours, 0);
+        let mut forged = packet.clone();
+        *forged.last_mut().unwrap() ^= 1;
+        theirs.wear_out(MAX_FORGERIES - 1);
+        assert!(opens(&mut theirs, &packet) && !theirs.is_worn_out());
+        assert!(!opens(&mut theirs, &forged) && theirs.is_worn_out());
+        theirs.revoke();
+        assert!(!theirs.is_worn_out(), "said once");
     }
 
     #[test]

@@ -218,6 +218,30 @@ fn read_type(r: &mut Reader<'_>, data_flags: u8) -> Result<(PacketType, u8), Hea
     Ok((kind, flags))
 }
 
+/// Reads a HELLO or REFUSED of another version: in all versions they begin alike. Returns the
+/// header and the bytes behind it; `None` if it is no such packet, or its checksum is wrong.
+#[must_use]
+pub fn open_other_version(datagram: &[u8]) -> Option<(Header, &[u8])> {
+    let (beginning, fields) = datagram.split_first_chunk::<4>()?;
+    let [first, zeros @ ..] = beginning;
+    let kind = PacketType::from_wire(first & 0xf)?;
+    let is_common = matches!(kind, PacketType::Hello | PacketType::Refused);
+    if first >> 4 == VERSION || !is_common || *zeros != [0; 3] {
+        return None;
+    }
+    let mut r = Reader::new(fields);
+    let header = Header {
+        kind,
+        scope: CrcScope::Datagram,
+        index: r.u32().ok()?,
+        number: r.u64().ok()?,
+        tag: r.u64().ok()?,
+    };
+    let is_whole = r.u32().ok()? == crc::expected(datagram);
+    let body = datagram.get(PLAIN_OVERHEAD..)?;
+    is_whole.then_some((header, body))
+}
+
 /// Returns true if the first byte of `datagram` names DATA, in any version.
 #[must_use]
 pub fn is_data(datagram: &[u8]) -> bool {

@@ -37,8 +37,8 @@ pub use handshake::{
 };
 pub use header::{
     CrcScope, HEADER, Header, HeaderError, PLAIN_OVERHEAD, PacketType, SEALED_OVERHEAD,
-    SealedHeader, handshake_context, is_data, open, peek_index, peek_number, peek_tag, put_header,
-    tail,
+    SealedHeader, handshake_context, is_data, open, open_other_version, peek_index, peek_number,
+    peek_tag, put_header, tail,
 };
 pub use reader::{Malformed, Reader};
 pub(crate) use sequential_headers::SequentialHeaders;
