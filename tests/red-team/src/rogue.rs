@@ -129,7 +129,7 @@ pub(crate) fn invited(socket: &UdpSocket, node: u32, token: u64) -> Result<Invit
 }
 
 /// The next handshake packet that comes, whole.
-fn answer(socket: &UdpSocket) -> Option<(Header, Vec<u8>)> {
+pub(crate) fn answer(socket: &UdpSocket) -> Option<(Header, Vec<u8>)> {
     let mut buffer = [0; 2_048];
     let len = socket.recv(&mut buffer).ok()?;
     let bytes = buffer.get(..len)?;

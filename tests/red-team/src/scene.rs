@@ -187,6 +187,14 @@ impl Scene {
         self.victim.node.local_addr()
     }
 
+    /// Lets the victim send a message to `node`, at an address of the attackers.
+    pub(crate) fn call(&self, node: NodeId, at: SocketAddr) -> Result<(), String> {
+        let victim = &self.victim.node;
+        victim.add_peer(node, at).map_err(text)?;
+        victim.send_timeout(node, "hello", LIMIT).map_err(text)?;
+        Ok(())
+    }
+
     pub(crate) fn sealed(&self) -> bool {
         self.setting.sealed
     }

@@ -57,6 +57,18 @@ fn key_guessing_fails() {
     fails("key-guessing");
 }
 
+/// F02, F10.
+#[test]
+fn repeated_inits_fail() {
+    fails("repeated-inits");
+}
+
+/// F02.
+#[test]
+fn forged_accepts_fail() {
+    fails("forged-accepts");
+}
+
 /// F06, F10.
 #[test]
 fn replay_fails() {

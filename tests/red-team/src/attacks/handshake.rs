@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use suci_proto::wire::{self, HELLO_LEN, PacketType};
+use suci_proto::types::{Epoch, Incarnation, NodeId};
+use suci_proto::wire::{self, Accept, Cookie, HELLO_LEN, Init, PacketType, Params};
 
 use crate::heap;
-use crate::rogue::{Rogue, hello, invited, member, packet, socket_to};
-use crate::scene::{Scene, Setting};
+use crate::rogue::{Rogue, answer, hello, invited, member, packet, socket_to};
+use crate::scene::{Scene, Setting, VICTIM};
 use crate::{Report, ensure, text};
 
 /// The first of the forged node IDs: no other node has one.
@@ -188,6 +189,129 @@ pub(super) fn key_guessing(setting: Setting) -> Result<Report, String> {
     let most = burst + rate * (begun.elapsed().as_secs() + 1);
     ensure(refused <= most, || {
         format!("{refused} messages were read, {most} may be")
+    })?;
+    scene.finish()
+}
+
+/// INITs of the attacker's own, to see if messages of its address are read.
+const PROBES: usize = 50;
+
+pub(super) fn repeated_inits(setting: Setting) -> Result<Report, String> {
+    let mut scene = Scene::with_relay(setting)?;
+    let recorded = scene.relay()?.recorded();
+    let is_init = |bytes: &&Vec<u8>| {
+        let opened = wire::open(bytes).ok();
+        opened.is_some_and(|(header, _)| header.kind == PacketType::Init)
+    };
+    let init = recorded
+        .iter()
+        .find(is_init)
+        .ok_or("no INIT was recorded")?;
+    let mut changed = init.clone();
+    if let Some(last) = changed.last_mut() {
+        *last ^= 1;
+    }
+    wire::seal(&mut changed);
+    // While the recorded cookie is good.
+    for _ in 0..100 {
+        for _ in 0..BURST / 2 {
+            scene.relay()?.send(init, scene.address())?;
+            scene.relay()?.send(&changed, scene.address())?;
+            scene.hostile += 2;
+        }
+        scene.exchange(1)?;
+    }
+    // A node with another key behind the same address still hears that keys differ.
+    let socket = socket_to(scene.address())?;
+    let (mut probe, _) = invited(&socket, NOBODY, 1)?.init(Some(&member()?))?;
+    if let Some(last) = probe.last_mut() {
+        *last ^= 1;
+    }
+    wire::seal(&mut probe);
+    for _ in 0..PROBES {
+        socket.send(&probe).map_err(text)?;
+        scene.hostile += 1;
+    }
+    scene.exchange(1)?;
+    let answers = std::iter::from_fn(|| answer(&socket));
+    let refused = answers.filter(|(header, _)| header.kind == PacketType::Refused);
+    let refused = refused.count();
+    ensure(refused > PROBES / 2, || {
+        format!("only {refused} of {PROBES} messages were read")
+    })?;
+    scene.finish()
+}
+
+/// The node that the victim calls, and whose answers the attacker forges.
+const CALLED: NodeId = NodeId(NOBODY + 7);
+
+/// The next packet of that kind from the victim, within the time: its token and its body.
+fn next_of(socket: &UdpSocket, kind: PacketType, limit: Duration) -> Option<(u64, Vec<u8>)> {
+    let end = Instant::now() + limit;
+    while Instant::now() < end {
+        if let Some((header, bytes)) = answer(socket)
+            && header.kind == kind
+        {
+            let body = bytes.get(wire::PLAIN_OVERHEAD..)?.to_vec();
+            return Some((header.tag, body));
+        }
+    }
+    None
+}
+
+/// An ACCEPT for this INIT that fits it but for its message.
+fn forged_accept(token: u64, init: &Init<'_>) -> Vec<u8> {
+    let mut body = Vec::new();
+    Accept {
+        target: VICTIM,
+        incarnation: init.peer_incarnation,
+        peer_incarnation: init.incarnation,
+        epoch: init.epoch,
+        index: 7,
+        tag: 7,
+        grant: init.grant,
+        params: Params {
+            sealed: init.params.sealed.as_ref().map(|m| vec![7; m.len()]),
+            ..Params::default()
+        },
+    }
+    .put(&mut body);
+    packet(PacketType::Accept, CALLED.0, 1, token, &body)
+}
+
+pub(super) fn forged_accepts(setting: Setting) -> Result<Report, String> {
+    let mut scene = Scene::new(setting)?;
+    let socket = UdpSocket::bind("127.0.0.1:0").map_err(text)?;
+    let wait = Some(Duration::from_millis(100));
+    socket.set_read_timeout(wait).map_err(text)?;
+    scene.call(CALLED, socket.local_addr().map_err(text)?)?;
+    let long = Duration::from_secs(10);
+    let hello = next_of(&socket, PacketType::Hello, long);
+    let (token, _) = hello.ok_or("the victim calls nobody")?;
+    let mut body = Vec::new();
+    Cookie {
+        target: VICTIM,
+        incarnation: Incarnation(7),
+        cookie: [7; wire::COOKIE],
+        epoch: Epoch(0),
+    }
+    .put(&mut body);
+    let cookie = packet(PacketType::Cookie, CALLED.0, 0, token, &body);
+    socket.send_to(&cookie, scene.address()).map_err(text)?;
+    let (token, init) = next_of(&socket, PacketType::Init, long).ok_or("no INIT came")?;
+    let forged = forged_accept(token, &Init::read(&init).map_err(text)?);
+    for _ in 0..10 {
+        for _ in 0..BURST {
+            socket.send_to(&forged, scene.address()).map_err(text)?;
+            scene.hostile += 1;
+        }
+        scene.exchange(1)?;
+    }
+    // A node that would try more of them repeats its INIT.
+    while answer(&socket).is_some() {}
+    let repeated = next_of(&socket, PacketType::Init, Duration::from_millis(1_500));
+    ensure(repeated.is_none(), || {
+        format!("the attempt goes on after {} forged ACCEPTs", scene.hostile)
     })?;
     scene.finish()
 }

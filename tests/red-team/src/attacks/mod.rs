@@ -93,6 +93,18 @@ pub const ATTACKS: &[Attack] = &[
         run: handshake::key_guessing,
     },
     Attack {
+        name: "repeated-inits",
+        tries: "a recorded INIT, again and again, uses up what honest handshakes need",
+        plants: [None, Some("repetitions-read")],
+        run: handshake::repeated_inits,
+    },
+    Attack {
+        name: "forged-accepts",
+        tries: "ACCEPTs with the true token and a false message take key exchanges without bound",
+        plants: [None, Some("accepts-unlimited")],
+        run: handshake::forged_accepts,
+    },
+    Attack {
         name: "replay",
         tries: "a recorded session is sent again to the same process",
         plants: both("dedup-off"),
