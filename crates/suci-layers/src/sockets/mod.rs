@@ -36,7 +36,7 @@ mod tests;
 
 pub use ports::{PortError, Ports};
 pub use service::{SharedSockets, SocketService};
-pub use table::{AcceptError, OpenError, Readiness, Received, SendRefused, Sockets};
+pub use table::{AcceptError, OpenError, Readiness, Received, SendRefused, Sockets, Withdrawn};
 pub use wire::{Packet, RefusedCode, channel};
 
 use std::time::Duration;

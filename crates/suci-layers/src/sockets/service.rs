@@ -85,6 +85,7 @@ impl SocketService {
         table.serve(|sockets| {
             sockets.on_timeout(now);
             self.sent |= sockets.has_output();
+            withdraw(sockets, engine);
             send(sockets, engine, now);
             self.waits = sockets.has_output();
             if let Some(live) = sockets.poll_live() {
@@ -113,6 +114,14 @@ impl SocketService {
             engine.await_member(now, *node, true);
         }
         self.watched = live;
+    }
+}
+
+/// Cancels OPENs that nobody waits for, as far as they were not sent.
+fn withdraw(sockets: &mut Sockets, engine: &mut Engine) {
+    while let Some(open) = sockets.poll_withdrawn() {
+        // It fails if the engine does not know the node, which was told then.
+        let _ = engine.cancel(open.node, open.channel, open.token);
     }
 }
 

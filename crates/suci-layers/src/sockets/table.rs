@@ -107,8 +107,21 @@ pub struct Sockets {
     closing: BTreeMap<NodeId, VecDeque<SocketId>>,
     /// A node was added to `live`, or left it.
     live_changed: bool,
+    /// OPENs that were handed to the engine, and that nobody waits for any more.
+    withdrawn: VecDeque<Withdrawn>,
     memory: PromisedMemory,
     malformed: u64,
+}
+
+/// A message that need not be sent any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Withdrawn {
+    /// Its receiver.
+    pub node: NodeId,
+    /// Its channel.
+    pub channel: ChannelId,
+    /// Its token, which no other message on the channel has.
+    pub token: u64,
 }
 
 impl Sockets {
@@ -422,7 +435,11 @@ impl Sockets {
         for id in self.ids().collect::<Vec<_>>() {
             match self.entry(id) {
                 Some(SlotUse::Connection(connection)) => match connection.state {
-                    State::Opening(_) | State::Open => self.fail(id, ConnectionFailure::Closed),
+                    State::Opening(_) => {
+                        self.forget_open(id);
+                        self.fail(id, ConnectionFailure::Closed);
+                    }
+                    State::Open => self.fail(id, ConnectionFailure::Closed),
                     State::Closing => self.remove(id),
                     State::PeerClosed | State::Failed(_) => {}
                 },
@@ -477,10 +494,16 @@ impl Sockets {
         self.changed.pop_front()
     }
 
-    /// Returns true if messages wait to be sent.
+    /// Returns true if messages wait to be sent, or to be withdrawn.
     #[must_use]
     pub fn has_output(&self) -> bool {
-        !self.output.is_empty()
+        !self.output.is_empty() || !self.withdrawn.is_empty()
+    }
+
+    /// Returns the next message that the engine may cancel, if it has not sent it yet. Without that
+    /// a node that is closed would wait for peers that never answered.
+    pub fn poll_withdrawn(&mut self) -> Option<Withdrawn> {
+        self.withdrawn.pop_front()
     }
 
     /// Returns false while so many answers to a node wait that no more of its messages should be
@@ -696,12 +719,19 @@ impl Sockets {
         self.push_of(id, open);
     }
 
-    /// Takes an OPEN back that was not sent.
+    /// Takes an OPEN back: from the messages that wait, or else from the engine.
     fn forget_open(&mut self, id: SocketId) {
         if let Some(connection) = self.connection(id) {
-            let node = connection.peer.node;
-            self.output
-                .remove(node, |message| read_open(message) == Some(id));
+            let (node, channel) = (connection.peer.node, connection.channel);
+            let is_open = |message: &Outgoing| read_open(message) == Some(id);
+            if !self.output.remove(node, is_open) {
+                let token = open_token(id);
+                self.withdrawn.push_back(Withdrawn {
+                    node,
+                    channel,
+                    token,
+                });
+            }
         }
     }
 
@@ -714,6 +744,10 @@ impl Sockets {
 
     fn push(&mut self, node: NodeId, channel: ChannelId, packet: Packet, payload: Bytes) {
         let (kind, tag, user_header) = packet.write();
+        let token = match packet {
+            Packet::Open { from, .. } => open_token(from),
+            _ => 0,
+        };
         let message = Outgoing {
             channel,
             tag,
@@ -721,7 +755,7 @@ impl Sockets {
             user_header,
             payload,
             notify: false,
-            token: 0,
+            token,
             deadline: None,
         };
         self.output.push(node, message);
@@ -731,6 +765,11 @@ impl Sockets {
 /// Returns when an attempt to open a connection is over that begins, or arrives, at `now`.
 fn end_of_open(now: Instant) -> Instant {
     Instant::from_nanos(now.as_nanos().saturating_add(nanos(OPEN_TIMEOUT)))
+}
+
+/// Returns the token of a socket's OPEN. Other messages have 0.
+const fn open_token(id: SocketId) -> u64 {
+    id.0 + 1
 }
 
 /// Returns the socket that a message opens, if it is an OPEN.

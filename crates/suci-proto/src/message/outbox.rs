@@ -479,6 +479,12 @@ impl Outbox {
         self.queued.is_empty() && self.voids == 0
     }
 
+    /// Returns true if no message waits for its outcome: cancelled ones may not be acknowledged.
+    #[must_use]
+    pub fn has_voids_only(&self) -> bool {
+        self.queued.is_empty()
+    }
+
     /// Returns the messages accepted in this session, on all channels; cancelled ones do not count.
     #[must_use]
     pub fn accepted(&self) -> u64 {

@@ -334,10 +334,13 @@ impl Peer {
         let Closing::Draining { deadline } = self.closing else {
             return;
         };
-        if !self.session.outbox.is_empty() {
+        let has_offer = self.has_offer();
+        // A peer that knows nothing of the session needs no void messages.
+        let is_known = self.session.is_established() || has_offer;
+        let outbox = &self.session.outbox;
+        if !outbox.is_empty() && (is_known || !outbox.has_voids_only()) {
             return;
         }
-        let has_offer = self.has_offer();
         match &mut self.connection {
             Some(connection) if self.lingering.is_none() => {
                 connection.pending.close = true;

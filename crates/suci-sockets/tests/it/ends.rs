@@ -2,12 +2,16 @@
 
 use crate::nodes::{at, node, pair};
 use std::io::{ErrorKind, Read, Write};
+use std::net::UdpSocket;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use suci::NodeId;
 use suci_sockets::{SuciListener, SuciStream};
 
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Far longer than anything takes that does not wait for it.
+const LONG: Duration = Duration::from_secs(40);
 
 #[test]
 fn a_closed_socket_keeps_what_was_not_read() {
@@ -99,6 +103,24 @@ fn a_client_that_gives_up_leaves_nothing_to_accept() {
         drop(listener.accept());
     };
     stream.write_all(b"x").unwrap();
+}
+
+#[test]
+fn a_node_that_closes_does_not_wait_for_connections_that_never_opened() {
+    for is_dropped in [false, true] {
+        let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let client = node(1, 1);
+        let address = silent.local_addr().unwrap();
+        client.add_peer(NodeId(0), address).unwrap();
+        let stream = SuciStream::connect_from(&client, 0, at(80)).unwrap();
+        // Its OPEN is with the engine once a HELLO was sent.
+        silent.recv(&mut [0; 2048]).unwrap();
+        let held = (!is_dropped).then_some(stream);
+        let began = Instant::now();
+        client.close(LONG).unwrap();
+        assert!(began.elapsed() < LONG / 2, "dropped: {is_dropped}");
+        drop(held);
+    }
 }
 
 #[test]

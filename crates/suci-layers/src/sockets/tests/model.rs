@@ -388,6 +388,8 @@ impl State {
             queue.push_back((session, message.clone()));
             true
         });
+        // The messages on their way arrive all the same.
+        while self.tables[side].poll_withdrawn().is_some() {}
     }
 
     fn deliver(&mut self, side: usize, channel: ChannelId) {

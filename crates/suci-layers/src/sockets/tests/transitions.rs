@@ -2,7 +2,7 @@
 
 use super::super::{
     AcceptError, ConnectionFailure, MAX_CLOSING, OPEN_TIMEOUT, Packet, Readiness, Received,
-    RefusedCode, SendRefused, SocketId, SocketKind, Sockets, channel,
+    RefusedCode, SendRefused, SocketId, SocketKind, Sockets, Withdrawn, channel,
 };
 use super::pair::{CLIENT, NOW, PORT, Pair, SERVER, arrived, node};
 use bytes::Bytes;
@@ -29,6 +29,31 @@ fn the_server_keeps_a_placeholder_until_the_client_confirms() {
     pair.carry(CLIENT);
     let (_, peer) = pair.tables[SERVER].accept(listener).unwrap();
     assert_eq!((peer.node, peer.port), (node(CLIENT), 40_000));
+}
+
+#[test]
+fn an_open_that_nobody_waits_for_is_taken_back() {
+    let (mut pair, _) = Pair::listening(STREAM, 8);
+    let client = pair.connect(STREAM);
+    pair.tables[CLIENT].close(client);
+    assert!(!pair.tables[CLIENT].has_output(), "not handed over yet");
+    for by_end in [false, true] {
+        let client = pair.connect(STREAM);
+        let open = pair.sent_by(CLIENT).remove(0);
+        let table = &mut pair.tables[CLIENT];
+        match by_end {
+            true => table.end(),
+            false => table.close(client),
+        }
+        assert!(table.has_output());
+        let withdrawn = Withdrawn {
+            node: node(SERVER),
+            channel: open.channel,
+            token: open.token,
+        };
+        assert_eq!(table.poll_withdrawn(), Some(withdrawn));
+        assert_ne!(open.token, 0, "the token of other messages");
+    }
 }
 
 fn refused(code: RefusedCode, mut pair: Pair, kind: SocketKind) {

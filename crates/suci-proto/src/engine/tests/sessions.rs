@@ -303,6 +303,24 @@ fn f20_a_close_before_accept_ends_the_peers_session_too() {
     assert_eq!(ends(&mut world, 0), [(EndReason::Closed, vec![])]);
 }
 
+#[test]
+fn a_close_waits_for_no_cancelled_message_to_a_peer_that_never_answered() {
+    let mut world = World::new(2);
+    let now = world.now;
+    let token = 7;
+    let outgoing = Outgoing {
+        token,
+        ..message(b"given up")
+    };
+    world.engines[1].send(now, id(0), outgoing).unwrap();
+    assert!(!world.outgoing(1).is_empty(), "HELLO, which is lost");
+    let cancelled = world.engines[1].cancel(id(0), ChannelId(0), token);
+    assert_eq!(cancelled, Ok(1));
+    world.engines[1].close(now, 60 * SECOND);
+    world.outgoing(1);
+    assert!(world.engines[1].is_closed());
+}
+
 /// CLOSE is lost until its sender considers the peer lost; it is sent again on the next connection.
 #[test]
 fn f20_a_close_goes_again_on_the_connection_after_a_silence() {
