@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
-use suci::{AddressBook, BackendKind, Error, Node, NodeId};
+use suci::{AddressBook, BackendKind, Error, EtherType, Node, NodeId};
 
 use crate::args::DoctorArgs;
 use crate::error::{self, Result};
@@ -65,7 +65,14 @@ impl Finding {
 /// Looks at everything and prints it. Fails if no node can work.
 pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode> {
     let mut findings = udp();
-    findings.push(af_packet());
+    findings.push(packets(
+        "af_packet",
+        BackendKind::AfPacket,
+        "raw Ethernet frames",
+    ));
+    let own_type = BackendKind::Ethernet(EtherType::LOCAL_EXPERIMENTAL);
+    let what = "frames of an EtherType of their own between nodes of one network";
+    findings.push(packets("ethernet", own_type, what));
     findings.push(af_xdp());
     findings.extend(interfaces(Path::new("/sys/class/net")));
     findings.push(processors());
@@ -126,16 +133,14 @@ fn udp() -> Vec<Finding> {
     ]
 }
 
-fn af_packet() -> Finding {
-    let (state, text) = match node(BackendKind::AfPacket) {
-        Ok(_) => (
-            State::Good,
-            "raw Ethernet frames, by SUCI_BACKEND=af_packet".into(),
-        ),
+/// A backend that makes and reads frames itself.
+fn packets(name: &str, backend: BackendKind, what: &str) -> Finding {
+    let (state, text) = match node(backend) {
+        Ok(_) => (State::Good, format!("{what}, by SUCI_BACKEND={name}")),
         Err(Error::Bind { source, .. }) => (State::Absent, source.to_string()),
         Err(error) => (State::Absent, error.to_string()),
     };
-    Finding::new("backend af_packet", state, text)
+    Finding::new(format!("backend {name}"), state, text)
 }
 
 /// The kernel's leave is asked for at loopback, where nothing is attached: an interface may lose

@@ -8,6 +8,9 @@ fn the_default_backend_works_and_every_line_has_a_state() {
     let text = printed(&out);
     assert!(out.status.success(), "{text}");
     assert!(text.contains("good    backend udp: "), "{text}");
+    for backend in ["af_packet", "ethernet", "af_xdp"] {
+        assert!(text.contains(&format!(" backend {backend}: ")), "{text}");
+    }
     let states = ["good", "poor", "absent"];
     for line in text.lines() {
         assert!(states.iter().any(|state| line.starts_with(state)), "{line}");
