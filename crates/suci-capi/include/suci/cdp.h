@@ -33,8 +33,9 @@
  *   Messages may have any length, not only 1,480 bytes. CDP_STREAM makes a socket a byte stream.
  *   There are no routes: cdp_init() refuses `forward`.
  *   A socket is no descriptor of the system. cdp_fd() gives one for poll() and epoll.
- *   cdp_end(), cdp_add_node(), cdp_address(), cdp_more(), cdp_shutdown(), cdp_fd(), cdp_setopt(),
- *     cdp_getsockname(), cdp_getpeername() and cdp_error() are new.
+ *   cdp_allow_insecure_network(), cdp_end(), cdp_add_node(), cdp_address(), cdp_more(),
+ *     cdp_shutdown(), cdp_fd(), cdp_setopt(), cdp_getsockname(), cdp_getpeername() and cdp_error()
+ *     are new.
  *
  * =================================================================================================
  *  CONVENTIONS, which hold for every function unless its text says otherwise
@@ -102,12 +103,18 @@ enum cdp_option {
  *  Beginning and end
  * --------------------------------------------------------------------------------------------- */
 
+/* Allows the node addresses beyond loopback without a key (SUCI_KEY_FILE): call it before
+ * cdp_init(). Nothing is secret then, and whoever sees the packets can forge them: use it on a
+ * trusted network only.
+ * Errors: EBUSY: the node is open. Blocks: no. */
+int cdp_allow_insecure_network(void);
+
 /* Opens the node of this process. `node` is its ID; -1 takes that of `suci run` (SUCI_ID). `ifv`
  * has `ifi` texts, at most one: the address and UDP port at which the node is reached, as
  * "127.0.0.1:7000" (port 0: a free one). Without one the address book (SUCI_BOOK) says it, which
  * also says where other nodes are. `forward` must be 0.
- * Errors: EOPNOTSUPP: `forward` is not 0; EBUSY: the node is open; EADDRINUSE; EINVAL. Blocks:
- * no. */
+ * Errors: EOPNOTSUPP: `forward` is not 0; EBUSY: the node is open; EADDRINUSE; EINVAL: also if the
+ *   address is beyond loopback and there is no key. Blocks: no. */
 int cdp_init(int node, const char *const *ifv, int ifi, int forward);
 
 /* Closes all sockets and the node. Waits until the other nodes have what was sent to them, for at

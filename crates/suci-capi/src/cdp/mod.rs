@@ -36,6 +36,12 @@ impl From<Address> for CdpAddress {
     }
 }
 
+/// Allows addresses beyond loopback without a key.
+#[unsafe(no_mangle)]
+pub extern "C" fn cdp_allow_insecure_network() -> c_int {
+    done(program::allow_insecure_network)
+}
+
 /// Opens the node of this process.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cdp_init(

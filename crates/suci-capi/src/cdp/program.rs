@@ -4,6 +4,7 @@ use super::socket::CdpSocket;
 use crate::error::{BUSY, ERRNO_BIT, Failure};
 use std::ffi::c_int;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use suci::{Node, NodeId, SharedNode};
@@ -13,6 +14,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Sockets of a process.
 const MOST_SOCKETS: usize = 1 << 20;
+
+/// The program allows addresses beyond loopback without a key.
+static INSECURE_NETWORK: AtomicBool = AtomicBool::new(false);
 
 struct SocketProgram {
     node: SharedNode,
@@ -38,6 +42,20 @@ fn with<T>(call: impl FnOnce(&mut SocketProgram) -> Result<T, Failure>) -> Resul
     call(lock().as_mut().ok_or_else(not_open)?)
 }
 
+/// Returns why the node is open, if it is.
+fn is_open() -> Failure {
+    let text = "the node is open: call cdp_init() once, or cdp_end() before";
+    Failure::new(BUSY, text)
+}
+
+pub(super) fn allow_insecure_network() -> Result<(), Failure> {
+    if lock().is_some() {
+        return Err(is_open());
+    }
+    INSECURE_NETWORK.store(true, Ordering::Relaxed);
+    Ok(())
+}
+
 pub(super) fn initialize(node: c_int, listen: Option<&str>, forward: bool) -> Result<(), Failure> {
     if forward {
         let text = "forward is not 0: this version has no routes, pass 0";
@@ -45,10 +63,12 @@ pub(super) fn initialize(node: c_int, listen: Option<&str>, forward: bool) -> Re
     }
     let mut program = lock();
     if program.is_some() {
-        let text = "the node is open: call cdp_init() once, or cdp_end() before";
-        return Err(Failure::new(BUSY, text));
+        return Err(is_open());
     }
     let mut builder = Node::builder();
+    if INSECURE_NETWORK.load(Ordering::Relaxed) {
+        builder = builder.allow_insecure_network();
+    }
     if node >= 0 {
         builder = builder.id(NodeId(node.cast_unsigned()));
     }

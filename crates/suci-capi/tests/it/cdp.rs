@@ -1,7 +1,7 @@
 //! Sockets in the manner of CDP, `cdp.h`: programs in C that use it, and its man page.
 
 use crate::classic::check_man_page;
-use crate::fm::run_nodes;
+use crate::fm::{check_insecure_network, run_nodes};
 use crate::header::functions_of;
 use crate::toolchain::{GCC, compilers, crate_dir, run, scratch};
 use std::fs;
@@ -48,8 +48,28 @@ fn the_header_of_sockets_stands_alone() {
 }
 
 #[test]
+fn addresses_beyond_loopback_need_a_key_or_a_word() {
+    let text = "\
+#include <suci/cdp.h>
+#include <stdio.h>
+int main(int argc, char **argv)
+{
+    (void)argv;
+    if (argc > 1 && cdp_allow_insecure_network() != 0)
+        return 2;
+    if (cdp_init(-1, NULL, 0, 0) != 0) {
+        fprintf(stderr, \"%s\\n\", cdp_error());
+        return 1;
+    }
+    return cdp_allow_insecure_network() != -1 || cdp_end() != 0;
+}
+";
+    check_insecure_network("cdp", text);
+}
+
+#[test]
 fn each_function_of_sockets_is_in_the_man_page() {
     let functions = functions_of("include/suci/cdp.h");
-    assert_eq!(functions.len(), 19, "the header is not understood");
+    assert_eq!(functions.len(), 20, "the header is not understood");
     check_man_page("cdp", &functions);
 }

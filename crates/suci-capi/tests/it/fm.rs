@@ -72,28 +72,13 @@ fn the_header_stands_alone_and_its_program_needs_the_environment() {
     }
 }
 
-/// A process at an address beyond loopback, without a key.
-#[test]
-fn addresses_beyond_loopback_need_a_key_or_a_word() {
-    let source = scratch().join("fm-network.c");
-    let text = "\
-#include <suci/fm.h>
-#include <stdio.h>
-int main(int argc, char **argv)
-{
-    (void)argv;
-    if (argc > 1 && FM_allow_insecure_network() != 0)
-        return 2;
-    if (FM_initialize() != 0) {
-        fprintf(stderr, \"%s\\n\", FM_error());
-        return 1;
-    }
-    return FM_allow_insecure_network() != -1 || FM_finalize() != 0;
-}
-";
+/// Runs a program at an address beyond loopback, without a key. With an argument it is to allow
+/// that.
+pub(crate) fn check_insecure_network(name: &str, text: &str) {
+    let source = scratch().join(format!("{name}-network.c"));
     fs::write(&source, text).unwrap();
-    let program = GCC.compile(&source, "fm-network", &[]);
-    let book = scratch().join("fm-network.nodes");
+    let program = GCC.compile(&source, &format!("{name}-network"), &[]);
+    let book = scratch().join(format!("{name}-network.nodes"));
     fs::write(&book, "0 10.9.8.7:7000\n").unwrap();
     let start = |arguments: &[&str]| {
         let line = "ip link set lo up && ip addr add 10.9.8.7/24 dev lo && exec \"$@\"";
@@ -116,6 +101,26 @@ int main(int argc, char **argv)
         "{code:?} {text}"
     );
     assert_eq!(start(&["allowed"]), (Some(0), String::new()));
+}
+
+#[test]
+fn addresses_beyond_loopback_need_a_key_or_a_word() {
+    let text = "\
+#include <suci/fm.h>
+#include <stdio.h>
+int main(int argc, char **argv)
+{
+    (void)argv;
+    if (argc > 1 && FM_allow_insecure_network() != 0)
+        return 2;
+    if (FM_initialize() != 0) {
+        fprintf(stderr, \"%s\\n\", FM_error());
+        return 1;
+    }
+    return FM_allow_insecure_network() != -1 || FM_finalize() != 0;
+}
+";
+    check_insecure_network("fm", text);
 }
 
 #[test]
