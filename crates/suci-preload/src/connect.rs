@@ -1,7 +1,7 @@
 //! Connections of the program to other nodes.
 
 use crate::address::{canonical, in_family_of};
-use crate::kernel::{self, Silence};
+use crate::kernel::{self, ProgramSocket, Silence};
 use crate::link::{Link, Opening};
 use crate::settings::Settings;
 use crate::table::{self, Ends, Entry};
@@ -14,7 +14,7 @@ use rustix::net::Shutdown;
 use rustix::net::sockopt::{self, Timeout};
 use std::ffi::c_int;
 use std::io::{self, ErrorKind};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use suci::NodeId;
 use suci_sockets::{Address, SuciStream};
 
@@ -24,24 +24,32 @@ const FIRST_EPHEMERAL: u16 = 32_768;
 /// A socket of the program that waits for its connection.
 #[derive(Debug)]
 pub(crate) struct Program {
-    fd: c_int,
-    /// The kernel's name of the socket. The program may close the descriptor meanwhile.
-    cookie: u64,
+    socket: ProgramSocket,
     /// Where it is.
-    pub(crate) address: SocketAddr,
+    address: SocketAddr,
 }
 
 impl Program {
-    /// Lets its connection fail. If the program has another descriptor for the socket now, the
-    /// kernel does so within a second, because the silent listener is gone.
+    /// Connects to it from the listener where it waits. Fails if the program closed it: its address
+    /// may be that of another socket now.
+    pub(crate) fn answer(&self, silence: &Silence) -> io::Result<TcpStream> {
+        if self.socket.descriptor().is_none() {
+            return Err(ErrorKind::NotConnected.into());
+        }
+        silence.answer(self.address)
+    }
+
+    /// Lets its connection fail. If only the child of a fork has the socket, the kernel does so
+    /// within a second, because the silent listener is gone.
     pub(crate) fn fail(&self, errno: i32) {
-        kernel::with(self.fd, |fd| {
+        let cookie = self.socket.cookie;
+        kernel::with(self.socket.descriptor().unwrap_or(-1), |fd| {
             // A copy, so that the socket stays the same for both calls.
             let Ok(socket) = fcntl_dupfd_cloexec(fd, 0) else {
                 return;
             };
-            if sockopt::socket_cookie(&socket) == Ok(self.cookie) {
-                table::lock().fail(self.cookie, errno);
+            if sockopt::socket_cookie(&socket) == Ok(cookie) {
+                table::lock().fail(cookie, errno);
                 let _ = rustix::net::shutdown(&socket, Shutdown::Both);
             }
         });
@@ -72,7 +80,7 @@ pub(crate) fn connect(fd: c_int, destination: SocketAddr) -> Option<Result<(), E
     let settings = settings::get()?;
     let node = settings.node_at(destination.ip())?;
     kernel::with(fd, |socket| {
-        kernel::is_tcp(socket).then(|| match begin(fd, socket, destination, node, settings) {
+        kernel::is_tcp(socket).then(|| match begin(socket, destination, node, settings) {
             Ok(Begun::Connected) => Ok(()),
             Ok(Begun::Blocking) => finish(socket),
             Ok(Begun::Waiting) => Err(Errno::INPROGRESS),
@@ -94,15 +102,14 @@ enum Begun {
 
 /// Begins to connect.
 fn begin(
-    fd: c_int,
     socket: BorrowedFd<'_>,
     destination: SocketAddr,
     node: NodeId,
     settings: &'static Settings,
 ) -> io::Result<Begun> {
-    let cookie = sockopt::socket_cookie(socket)?;
+    let waiting = ProgramSocket::new(socket)?;
     // The program may ask by a second call how the first one ended. It is told once.
-    let failure = table::lock().take_failure(cookie);
+    let failure = table::lock().take_failure(waiting.cookie);
     if let Some(errno) = failure {
         let _ = sockopt::socket_error(socket);
         return Err(io::Error::from_raw_os_error(errno));
@@ -134,8 +141,7 @@ fn begin(
     let opening = Opening {
         stream,
         program: Program {
-            fd,
-            cookie,
+            socket: waiting,
             address: kernel::local(socket)?,
         },
         entry: Some(Entry::new(silence.address, ends)),

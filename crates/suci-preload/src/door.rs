@@ -1,38 +1,108 @@
 //! Listeners of the program, as other nodes see them.
 
 use crate::address::canonical;
-use crate::kernel::{self, Caller};
+use crate::kernel::{self, Caller, ProgramSocket};
 use crate::link::Link;
 use crate::reactor::Reactor;
 use crate::settings::Settings;
 use crate::table::{Ends, Entry};
 use crate::task::{self, Serial, Task};
 use crate::{process, settings};
+use rustix::fd::BorrowedFd;
 use rustix::net::sockopt;
 use std::ffi::c_int;
 use std::io::{self, ErrorKind};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use suci_sockets::{Address, SuciListener, SuciStream};
+
+/// Clients of one listener that wait at once until the program's backlog has room. Others wait in
+/// the node's backlog, or are refused.
+const MOST_CALLS: usize = 16;
 
 /// A port of the node, whose connections go to the program's listener.
 #[derive(Debug)]
 pub(crate) struct Door {
     port: u16,
-    /// Where the program listens.
-    target: SocketAddr,
     settings: &'static Settings,
     reactor: Arc<Reactor>,
     /// Nothing once it is closed.
     listener: Serial<Option<SuciListener>>,
+    /// Changes with the reactor's listeners locked.
+    program: Mutex<Listening>,
+    /// Changes with the reactor's listeners locked. The program may open the port again before the
+    /// door is gone; then it stays.
     is_closed: AtomicBool,
+    calls: AtomicUsize,
+    most_calls: usize,
+}
+
+/// A listener of the program.
+#[derive(Clone, Copy, Debug)]
+struct Listening {
+    socket: ProgramSocket,
+    /// Where it is reached.
+    address: SocketAddr,
+    /// The address of this host from which it is called.
+    source: IpAddr,
+    /// How often the program had opened the port.
+    generation: u64,
+}
+
+/// The program's listener to which a client was sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    door: Arc<Door>,
+    generation: u64,
+}
+
+impl Target {
+    /// Closes the door, since the program has closed the listener, unless it has another one there
+    /// by now.
+    pub(crate) fn refused(&self) {
+        let door = &self.door;
+        let doors = door.reactor.doors();
+        if door.program().generation == self.generation {
+            door.is_closed.store(true, Ordering::Release);
+        }
+        drop(doors);
+        task::run(Arc::<Door>::clone(door));
+    }
+}
+
+/// A client that waits until the program's backlog has room, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Call(Target);
+
+impl Call {
+    fn new(door: &Arc<Door>, generation: u64) -> Self {
+        door.calls.fetch_add(1, Ordering::AcqRel);
+        Self(Target {
+            door: Arc::clone(door),
+            generation,
+        })
+    }
+
+    /// Returns the listener that is called.
+    pub(crate) fn target(&self) -> Target {
+        self.0.clone()
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        let door = &self.0.door;
+        if door.calls.fetch_sub(1, Ordering::AcqRel) == door.most_calls {
+            task::run(Arc::<Door>::clone(door));
+        }
+    }
 }
 
 /// The program listens at a socket: so does the node at its port, if other nodes reach the socket.
 pub(crate) fn listen(fd: c_int, backlog: c_int) {
-    let Some(Some(bound)) = kernel::with(fd, listening_at) else {
+    let Some(Some((socket, bound))) = kernel::with(fd, listening_at) else {
         return;
     };
     let Some(settings) = settings::get().filter(|it| it.is_reached_at(bound.ip())) else {
@@ -41,11 +111,7 @@ pub(crate) fn listen(fd: c_int, backlog: c_int) {
     let Some(reactor) = process::reactor(settings) else {
         return;
     };
-    // Several sockets may share a port, and `listen` may be called again.
-    if reactor.has_door(bound.port()) {
-        return;
-    }
-    if let Err(error) = Door::open(fd, backlog, bound, settings, &reactor) {
+    if let Err(error) = Door::open(socket, bound, backlog, settings, &reactor) {
         let port = bound.port();
         crate::tell(format!(
             "port {port} of node {}: {error}. Clients reach it by TCP only",
@@ -54,14 +120,15 @@ pub(crate) fn listen(fd: c_int, backlog: c_int) {
     }
 }
 
-/// Returns the address of a socket of TCP.
-fn listening_at(fd: rustix::fd::BorrowedFd<'_>) -> Option<SocketAddr> {
-    kernel::is_tcp(fd).then(|| kernel::local(fd).ok()).flatten()
+/// Returns the name and the address of a socket of TCP.
+fn listening_at(fd: BorrowedFd<'_>) -> Option<(ProgramSocket, SocketAddr)> {
+    let socket = kernel::is_tcp(fd).then(|| ProgramSocket::new(fd).ok())??;
+    Some((socket, kernel::local(fd).ok()?))
 }
 
 /// Returns where a socket that listens at `bound` is reached from this host.
-fn target(fd: c_int, bound: SocketAddr) -> SocketAddr {
-    let is_v6_only = || kernel::with(fd, |fd| sockopt::ipv6_v6only(fd)) == Some(Ok(true));
+fn reached_at(socket: ProgramSocket, bound: SocketAddr) -> SocketAddr {
+    let is_v6_only = || kernel::with(socket.fd, |fd| sockopt::ipv6_v6only(fd)) == Some(Ok(true));
     let ip = match bound {
         _ if !bound.ip().is_unspecified() => bound.ip(),
         SocketAddr::V6(_) if is_v6_only() => Ipv6Addr::LOCALHOST.into(),
@@ -70,28 +137,79 @@ fn target(fd: c_int, bound: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, bound.port())
 }
 
+impl Listening {
+    fn new(socket: ProgramSocket, bound: SocketAddr, settings: &Settings) -> io::Result<Self> {
+        let address = reached_at(socket, bound);
+        Ok(Self {
+            socket,
+            address,
+            source: settings.source_for(address)?,
+            generation: 0,
+        })
+    }
+}
+
 impl Door {
+    /// Opens the port, or leads an open one to another listener.
     fn open(
-        fd: c_int,
-        backlog: c_int,
+        socket: ProgramSocket,
         bound: SocketAddr,
+        backlog: c_int,
         settings: &'static Settings,
         reactor: &Arc<Reactor>,
     ) -> io::Result<()> {
+        let program = Listening::new(socket, bound, settings)?;
         let port = bound.port();
-        let backlog = usize::try_from(backlog).unwrap_or(usize::MAX);
-        let listener = SuciListener::with_backlog(&reactor.node, port, backlog.clamp(1, 1 << 16))?;
-        let door = Arc::new(Self {
-            port,
-            target: target(fd, bound),
-            settings,
-            reactor: Arc::clone(reactor),
-            listener: Serial::new(Some(listener)),
-            is_closed: AtomicBool::new(false),
-        });
-        reactor.keep_door(port, Arc::clone(&door));
+        let mut doors = reactor.doors();
+        let door = match doors.get(&port) {
+            Some(door) => {
+                door.lead_to(program);
+                Arc::clone(door)
+            }
+            None => {
+                let backlog = usize::try_from(backlog).unwrap_or(usize::MAX);
+                let backlog = backlog.clamp(1, 1 << 16);
+                // It wakes nobody who would wait for the lock.
+                let listener = SuciListener::with_backlog(&reactor.node, port, backlog)?;
+                let door = Arc::new(Self {
+                    port,
+                    settings,
+                    reactor: Arc::clone(reactor),
+                    listener: Serial::new(Some(listener)),
+                    program: Mutex::new(program),
+                    is_closed: AtomicBool::new(false),
+                    calls: AtomicUsize::new(0),
+                    most_calls: backlog.min(MOST_CALLS),
+                });
+                doors.insert(port, Arc::clone(&door));
+                door
+            }
+        };
+        drop(doors);
         task::run(door);
         Ok(())
+    }
+
+    fn program(&self) -> Listening {
+        *self.program.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The program listens again, or at another socket that shares the port: the first one of these
+    /// serves all clients.
+    fn lead_to(&self, program: Listening) {
+        let before = self.program();
+        let is_other = before.socket != program.socket;
+        let is_closed = self.is_closed.load(Ordering::Acquire);
+        if is_other && !is_closed && before.socket.descriptor().is_some() {
+            return;
+        }
+        let generation = before.generation + 1;
+        let next = Listening {
+            generation,
+            ..program
+        };
+        *self.program.lock().unwrap_or_else(PoisonError::into_inner) = next;
+        self.is_closed.store(false, Ordering::Release);
     }
 
     /// Closes it.
@@ -100,32 +218,59 @@ impl Door {
         task::run(self);
     }
 
-    fn accept(self: &Arc<Self>, listener: &mut Option<SuciListener>) {
-        let waker = Waker::from(Arc::clone(self));
-        let mut cx = Context::from_waker(&waker);
-        while let Some(open) = listener
-            && !self.is_closed.load(Ordering::Acquire)
-        {
-            match open.poll_accept(&mut cx) {
-                Poll::Pending => return,
-                Poll::Ready(Ok((stream, client))) => match self.admit(stream, client) {
-                    // The program closed its listener. Clients are refused from now on.
-                    Err(error) if error.kind() == ErrorKind::ConnectionRefused => break,
-                    // No descriptor is left, say. The client sees the end.
-                    Ok(()) | Err(_) => {}
-                },
-                Poll::Ready(Err(_)) => break,
+    /// Lets clients in, as long as there are some, and the program's backlog has room. Closes the
+    /// port once the door is closed.
+    fn serve(self: &Arc<Self>, listener: &mut Option<SuciListener>) {
+        while let Some(open) = listener {
+            if !self.is_closed.load(Ordering::Acquire) {
+                match self.accept(open) {
+                    Poll::Pending => return,
+                    Poll::Ready(Ok(())) => {}
+                    // The node is closed.
+                    Poll::Ready(Err(_)) => self.is_closed.store(true, Ordering::Release),
+                }
+                continue;
+            }
+            // Locked, so that a listener that the program opens finds either this door or the port
+            // free.
+            let mut doors = self.reactor.doors();
+            if self.is_closed.load(Ordering::Acquire) {
+                *listener = None;
+                doors.remove(&self.port);
             }
         }
-        *listener = None;
-        self.reactor.forget_door(self.port);
+    }
+
+    /// Lets the next client in.
+    fn accept(self: &Arc<Self>, listener: &SuciListener) -> Poll<io::Result<()>> {
+        if self.calls.load(Ordering::Acquire) >= self.most_calls {
+            return Poll::Pending;
+        }
+        let waker = Waker::from(Arc::clone(self));
+        let accepted = listener.poll_accept(&mut Context::from_waker(&waker));
+        accepted.map_ok(|(stream, client)| {
+            let program = self.program();
+            let call = Call::new(self, program.generation);
+            let target = call.target();
+            match self.admit(stream, client, &program, call) {
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused => target.refused(),
+                // No descriptor is left, say. The client sees the end.
+                Ok(()) | Err(_) => {}
+            }
+        })
     }
 
     /// Lets a client in.
-    fn admit(self: &Arc<Self>, stream: SuciStream, client: Address) -> io::Result<()> {
-        let caller = Caller::new(self.target)?;
+    fn admit(
+        &self,
+        stream: SuciStream,
+        client: Address,
+        program: &Listening,
+        call: Call,
+    ) -> io::Result<()> {
+        let caller = Caller::new(program.source, program.address)?;
         let address_of = |of: Address| {
-            let like = canonical(self.target).ip();
+            let like = canonical(program.address).ip();
             self.settings.address_of(of.node, of.port, like)
         };
         let ends = Ends {
@@ -134,14 +279,14 @@ impl Door {
         };
         // The program may accept as soon as the call begins.
         let entry = Entry::new(caller.address, ends);
-        let kernel = caller.call(self.target)?;
-        Link::copy(&self.reactor, Arc::clone(self), stream, kernel, entry)
+        let kernel = caller.call(program.address)?;
+        Link::copy(&self.reactor, call, stream, kernel, entry)
     }
 }
 
 impl Task for Door {
     fn step(self: Arc<Self>) {
-        self.listener.run(|listener| self.accept(listener));
+        self.listener.run(|listener| self.serve(listener));
     }
 }
 

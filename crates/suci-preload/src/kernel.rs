@@ -6,12 +6,20 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, sockopt};
 use std::ffi::c_int;
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::os::fd::RawFd;
+use std::time::Duration;
 
 /// Bytes of each buffer of this library's ends. As much again is on its way between the nodes; more
 /// would let programs believe that they have sent what waits here.
 const BUFFER: usize = 256 << 10;
+
+/// How long a program that ended its direction may be silent until the kernel asks whether it still
+/// has its socket, and the time between two questions.
+const KEEPALIVE: Duration = Duration::from_secs(10);
+
+/// Questions without an answer after which a connection fails.
+const QUESTIONS: u32 = 3;
 
 /// Lends a descriptor of the program. Returns nothing for a negative number.
 pub(crate) fn with<T>(fd: c_int, ask: impl FnOnce(BorrowedFd<'_>) -> T) -> Option<T> {
@@ -27,6 +35,32 @@ pub(crate) fn with<T>(fd: c_int, ask: impl FnOnce(BorrowedFd<'_>) -> T) -> Optio
 pub(crate) fn is_tcp(fd: BorrowedFd<'_>) -> bool {
     sockopt::socket_type(fd) == Ok(SocketType::STREAM)
         && sockopt::socket_protocol(fd) == Ok(Some(ipproto::TCP))
+}
+
+/// A socket of the program. The program may close its descriptor at any time, and get the number
+/// again for another socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ProgramSocket {
+    pub(crate) fd: c_int,
+    /// The kernel's name of the socket, which no other one ever has.
+    pub(crate) cookie: u64,
+}
+
+impl ProgramSocket {
+    pub(crate) fn new(fd: BorrowedFd<'_>) -> io::Result<Self> {
+        Ok(Self {
+            fd: fd.as_raw_fd(),
+            cookie: sockopt::socket_cookie(fd)?,
+        })
+    }
+
+    /// Returns a descriptor of the socket, if this process has one.
+    pub(crate) fn descriptor(self) -> Option<RawFd> {
+        let has = |fd: &RawFd| with(*fd, |fd| sockopt::socket_cookie(fd)) == Some(Ok(self.cookie));
+        Some(self.fd)
+            .filter(has)
+            .or_else(|| descriptors().into_iter().find(has))
+    }
 }
 
 /// Returns the numbers of all open descriptors; none without `/proc`.
@@ -47,23 +81,18 @@ fn loopback(like: SocketAddr, port: u16) -> SocketAddr {
 }
 
 /// Makes a socket that does not block.
-fn socket(like: SocketAddr) -> io::Result<OwnedFd> {
+fn socket(like: SocketAddr, kind: SocketType) -> io::Result<OwnedFd> {
     let family = match like {
         SocketAddr::V4(_) => AddressFamily::INET,
         SocketAddr::V6(_) => AddressFamily::INET6,
     };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    Ok(rustix::net::socket_with(
-        family,
-        SocketType::STREAM,
-        flags,
-        None,
-    )?)
+    Ok(rustix::net::socket_with(family, kind, flags, None)?)
 }
 
 /// Makes a socket for this library's end of a connection.
 fn own_end(like: SocketAddr) -> io::Result<OwnedFd> {
-    let fd = socket(like)?;
+    let fd = socket(like, SocketType::STREAM)?;
     sockopt::set_socket_recv_buffer_size(&fd, BUFFER)?;
     sockopt::set_socket_send_buffer_size(&fd, BUFFER)?;
     sockopt::set_tcp_nodelay(&fd, true)?;
@@ -76,6 +105,13 @@ pub(crate) fn local(fd: impl AsFd) -> io::Result<SocketAddr> {
     of_ip(address)
         .map(canonical)
         .ok_or_else(|| Errno::AFNOSUPPORT.into())
+}
+
+/// Returns the address of this host from which packets to `to` leave.
+pub(crate) fn source_towards(to: SocketAddr) -> io::Result<IpAddr> {
+    let fd = socket(to, SocketType::DGRAM)?;
+    rustix::net::connect(&fd, &to)?;
+    Ok(local(&fd)?.ip())
 }
 
 /// Begins to connect.
@@ -95,10 +131,10 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// Makes one for a listener at `to`.
-    pub(crate) fn new(to: SocketAddr) -> io::Result<Self> {
+    /// Makes one at `source`, an address of this host, for a listener at `to`.
+    pub(crate) fn new(source: IpAddr, to: SocketAddr) -> io::Result<Self> {
         let fd = own_end(to)?;
-        rustix::net::bind(&fd, &loopback(to, 0))?;
+        rustix::net::bind(&fd, &SocketAddr::new(source, 0))?;
         let address = local(&fd)?;
         Ok(Self { fd, address })
     }
@@ -121,7 +157,7 @@ impl Silence {
     /// Makes one that sockets of the family of `like` reach.
     pub(crate) fn new(like: SocketAddr) -> io::Result<Self> {
         let at = loopback(like, 0);
-        let listener = socket(at)?;
+        let listener = socket(at, SocketType::STREAM)?;
         // So that the answering socket gets the same port.
         sockopt::set_socket_reuseport(&listener, true)?;
         drop_all(&listener)?;
@@ -173,6 +209,16 @@ fn drop_all(fd: &OwnedFd) -> io::Result<()> {
     }
 }
 
+/// Returns true once a connection is open that was begun.
+pub(crate) fn is_connected(stream: &TcpStream) -> bool {
+    rustix::net::getpeername(stream).is_ok()
+}
+
+/// Fails if a connection did, for which no call has told it yet.
+pub(crate) fn check(stream: &TcpStream) -> io::Result<()> {
+    Ok(sockopt::socket_error(stream)??)
+}
+
 /// Returns how many bytes the other end has not taken yet.
 pub(crate) fn unsent(stream: &TcpStream) -> usize {
     let mut bytes: c_int = 0;
@@ -183,6 +229,16 @@ pub(crate) fn unsent(stream: &TcpStream) -> usize {
     } else {
         0
     }
+}
+
+/// Has the kernel ask the program's end of a connection whether it is still there. If no process
+/// has it any more, the connection fails: 60 s after the last one closed it (`tcp_fin_timeout`),
+/// since the kernel answers for it until then.
+pub(crate) fn ask_for_the_other_end(stream: &TcpStream) -> io::Result<()> {
+    sockopt::set_tcp_keepidle(stream, KEEPALIVE)?;
+    sockopt::set_tcp_keepintvl(stream, KEEPALIVE)?;
+    sockopt::set_tcp_keepcnt(stream, QUESTIONS)?;
+    Ok(sockopt::set_socket_keepalive(stream, true)?)
 }
 
 /// Resets a connection, although the child of a fork may have the descriptor, too.
@@ -199,7 +255,8 @@ mod tests {
 
     fn waiting(like: &str) -> (Silence, TcpStream) {
         let silence = Silence::new(like.parse().unwrap()).unwrap();
-        let waiting = begin(socket(silence.address).unwrap(), silence.address).unwrap();
+        let program = socket(silence.address, SocketType::STREAM).unwrap();
+        let waiting = begin(program, silence.address).unwrap();
         (silence, waiting)
     }
 
@@ -229,6 +286,20 @@ mod tests {
             waiting.read_exact(&mut read[..4]).unwrap();
             assert_eq!(&read[..4], b"back");
         }
+    }
+
+    #[test]
+    fn a_socket_is_not_another_one_that_got_its_number() {
+        let (_silence, program) = waiting("127.0.0.1:0");
+        let socket = ProgramSocket::new(program.as_fd()).unwrap();
+        assert_eq!(socket.descriptor(), Some(program.as_raw_fd()));
+        let copy = program.try_clone().unwrap();
+        let (_other, stranger) = waiting("127.0.0.1:0");
+        let mut number = program.into();
+        rustix::io::dup2(&stranger, &mut number).unwrap();
+        assert_eq!(socket.descriptor(), Some(copy.as_raw_fd()));
+        drop(copy);
+        assert_eq!(socket.descriptor(), None);
     }
 
     #[test]

@@ -22,7 +22,7 @@
 //! |---|---|
 //! | `interpose.rs`, `next.rs` | the functions that programs call, and those behind them |
 //! | `settings.rs` | which addresses belong to nodes |
-//! | `process.rs` | the node of this process: opened when needed, forks, the end |
+//! | `process.rs` | the start; the node of this process, opened when needed; forks; the end |
 //! | `connect.rs`, `door.rs` | connections to and from other nodes |
 //! | `link.rs`, `reactor.rs`, `task.rs` | copying |
 //! | `kernel.rs`, `address.rs`, `table.rs` | sockets of the kernel and their addresses |

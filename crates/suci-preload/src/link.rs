@@ -1,7 +1,7 @@
 //! A connection with another node: opening, then copying in both directions.
 
 use crate::connect::{Program, errno_of};
-use crate::door::Door;
+use crate::door::{Call, Target};
 use crate::kernel::{self, Silence};
 use crate::reactor::Reactor;
 use crate::table::Entry;
@@ -23,7 +23,11 @@ const MOST: usize = 1 << 20;
 
 thread_local! {
     /// Where bytes pass through. Steps of one thread do not nest.
-    static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; PART]);
+    static SCRATCH: RefCell<Vec<u8>> = RefCell::new(room());
+}
+
+fn room() -> Vec<u8> {
+    vec![0; PART]
 }
 
 /// A connection.
@@ -33,7 +37,7 @@ pub(crate) struct Link {
     reactor: Arc<Reactor>,
     phase: Serial<Phase>,
     /// The listener that it came by.
-    door: Option<Arc<Door>>,
+    target: Option<Target>,
     is_drained: AtomicBool,
     /// The process ends.
     is_closed: AtomicBool,
@@ -57,16 +61,10 @@ pub(crate) struct Opening {
 }
 
 impl Opening {
-    /// Answers the program when the connection is open.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream, Entry)>> {
-        let connected = match self.stream.poll_connected(cx) {
-            Poll::Pending => return Poll::Pending,
-            Poll::Ready(connected) => connected,
-        };
-        Poll::Ready(connected.and_then(|()| {
-            let entry = self.entry.take().ok_or(ErrorKind::NotConnected)?;
-            Ok((self.silence.answer(self.program.address)?, entry))
-        }))
+    /// Answers the program, once the connection is open.
+    fn answer(&mut self) -> io::Result<(TcpStream, Entry)> {
+        let entry = self.entry.take().ok_or(ErrorKind::NotConnected)?;
+        Ok((self.program.answer(&self.silence)?, entry))
     }
 }
 
@@ -76,6 +74,8 @@ impl Opening {
 pub(crate) struct Flow {
     stream: SuciStream,
     kernel: TcpStream,
+    /// Until the program's listener has room for it.
+    call: Option<Call>,
     /// Bytes for the node.
     outgoing: Bytes,
     /// The program sends nothing more, and the node was told.
@@ -90,10 +90,11 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    fn new(stream: SuciStream, kernel: TcpStream, entry: Entry) -> Self {
+    fn new(stream: SuciStream, kernel: TcpStream, call: Option<Call>, entry: Entry) -> Self {
         Self {
             stream,
             kernel,
+            call,
             outgoing: Bytes::new(),
             is_ended: false,
             is_broken: false,
@@ -105,8 +106,17 @@ impl Flow {
 
     /// Copies until both directions have to wait. Returns true when the connection is over.
     fn copy(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
-        SCRATCH.with_borrow_mut(|scratch| self.copy_out(cx, scratch))?;
+        if self.call.is_some() && kernel::is_connected(&self.kernel) {
+            self.call = None;
+        }
+        let copied = SCRATCH.try_with(|scratch| self.copy_out(cx, &mut scratch.borrow_mut()));
+        // The thread's end may need a step, too.
+        copied.unwrap_or_else(|_| self.copy_out(cx, &mut room()))?;
         self.copy_in(cx)?;
+        // Nothing else would tell that the program's end is gone.
+        if self.is_ended {
+            kernel::check(&self.kernel)?;
+        }
         Ok(self.is_finished && self.is_drained())
     }
 
@@ -131,6 +141,8 @@ impl Flow {
                 // It fails if the node takes nothing more.
                 let _ = self.stream.shutdown(Shutdown::Write);
                 self.is_ended = true;
+                // The program may have closed its socket, and never hear from the node.
+                kernel::ask_for_the_other_end(&self.kernel)?;
             }
             let sent = self.send(cx, read);
             self.outgoing = Bytes::copy_from_slice(read.get(sent..).unwrap_or_default());
@@ -200,25 +212,27 @@ impl Link {
     /// Copies between a connection from another node and the program.
     pub(crate) fn copy(
         reactor: &Arc<Reactor>,
-        door: Arc<Door>,
+        call: Call,
         stream: SuciStream,
         kernel: TcpStream,
         entry: Entry,
     ) -> io::Result<()> {
         let number = reactor.number();
         reactor.watch(number, &kernel)?;
-        let flow = Flow::new(stream, kernel, entry);
-        Self::start(reactor, number, Some(door), Phase::Open(flow));
+        let target = call.target();
+        let flow = Flow::new(stream, kernel, Some(call), entry);
+        Self::start(reactor, number, Some(target), Phase::Open(flow));
         Ok(())
     }
 
-    fn start(reactor: &Arc<Reactor>, number: u64, door: Option<Arc<Door>>, phase: Phase) {
+    fn start(reactor: &Arc<Reactor>, number: u64, target: Option<Target>, phase: Phase) {
         let link = Arc::new(Self {
             number,
             reactor: Arc::clone(reactor),
+            // The program cannot write before a connection is open.
+            is_drained: AtomicBool::new(matches!(phase, Phase::Opening(_))),
             phase: Serial::new(phase),
-            door,
-            is_drained: AtomicBool::new(false),
+            target,
             is_closed: AtomicBool::new(false),
         });
         reactor.keep(link.number, Arc::clone(&link));
@@ -241,13 +255,18 @@ impl Link {
         let mut cx = Context::from_waker(&waker);
         if let Phase::Opening(opening) = phase {
             let stream = opening.stream.clone();
-            let opened = match opening.poll(&mut cx) {
-                Poll::Pending => return,
-                Poll::Ready(opened) => opened.and_then(|(kernel, entry)| {
-                    self.reactor.watch(self.number, &kernel)?;
-                    Ok(Flow::new(stream, kernel, entry))
-                }),
+            let connected = match stream.poll_connected(&mut cx) {
+                Poll::Pending if !self.is_closed.load(Ordering::Acquire) => return,
+                Poll::Pending => Err(ErrorKind::NetworkDown.into()),
+                Poll::Ready(connected) => connected,
             };
+            // The program may write as soon as it is answered.
+            self.is_drained.store(false, Ordering::Release);
+            let opened = connected.and_then(|()| {
+                let (kernel, entry) = opening.answer()?;
+                self.reactor.watch(self.number, &kernel)?;
+                Ok(Flow::new(stream, kernel, None, entry))
+            });
             match opened {
                 Ok(flow) => *phase = Phase::Open(flow),
                 Err(error) => opening.program.fail(errno_of(&error)),
@@ -256,15 +275,14 @@ impl Link {
         if let Phase::Open(flow) = phase
             && !self.is_closed.load(Ordering::Acquire)
         {
-            match (flow.copy(&mut cx), &self.door) {
+            match (flow.copy(&mut cx), &self.target) {
                 (Ok(true), _) => {}
                 (Ok(false), _) => {
                     self.is_drained.store(flow.is_drained(), Ordering::Release);
                     return;
                 }
-                (Err(error), Some(door)) if error.kind() == ErrorKind::ConnectionRefused => {
-                    // The program has closed its listener.
-                    Arc::clone(door).close();
+                (Err(error), Some(target)) if error.kind() == ErrorKind::ConnectionRefused => {
+                    target.refused();
                 }
                 // The error of one end is told to the other one by closing.
                 (Err(_), _) => {}

@@ -1,16 +1,17 @@
 //! The node of this process: opened when it is needed first, left alone by the children of a fork,
-//! closed at the end.
+//! closed at the end. What forks need is there from the start.
 
 use crate::address::of_ip;
-use crate::kernel;
 use crate::reactor::Reactor;
 use crate::settings::{PLAIN, Settings};
 use crate::table::{self, Table};
+use crate::{kernel, next, settings};
 use rustix::net::Shutdown;
 use std::cell::{Cell, RefCell};
 use std::ffi::c_int;
+use std::mem::ManuallyDrop;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use suci::Node;
 
@@ -31,12 +32,21 @@ enum State {
 
 static STATE: Mutex<State> = Mutex::new(State::Unopened);
 
+/// All locks that calls of the program take before they know whether this is a child.
+type Locks = (
+    MutexGuard<'static, ()>,
+    MutexGuard<'static, State>,
+    MutexGuard<'static, Table>,
+);
+
+// Functions that run at the end of a thread or of the process use these, so they have no
+// destructors.
 thread_local! {
     static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
 
     /// The locks, while this thread forks.
-    static HELD: RefCell<Option<(MutexGuard<'static, State>, MutexGuard<'static, Table>)>> =
-        const { RefCell::new(None) };
+    static HELD: RefCell<ManuallyDrop<Option<Locks>>> =
+        const { RefCell::new(ManuallyDrop::new(None)) };
 }
 
 fn lock() -> MutexGuard<'static, State> {
@@ -80,7 +90,6 @@ pub(crate) fn reactor(settings: &Settings) -> Option<Arc<Reactor>> {
 }
 
 fn open(settings: &Settings) -> Result<Arc<Reactor>, String> {
-    watch_forks();
     let mut builder = Node::builder().id(settings.own).book(settings.book.clone());
     if settings.allows_plain {
         builder = builder.allow_insecure_network();
@@ -108,33 +117,51 @@ fn without_signals<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
+// ---- the start
+
+/// Runs when the library is loaded, before the program has threads.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_START: extern "C" fn() = start;
+
+extern "C" fn start() {
+    // A thread that looked for the functions later could leave the child of a fork without them.
+    next::next();
+    watch_forks();
+}
+
 // ---- forks
 
 /// Keeps the locks during forks, so that no child finds them taken by a thread that it lacks.
 fn watch_forks() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        // SAFETY: the functions stay where they are: nothing unloads this library.
-        let done =
-            unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) };
-        if done != 0 {
-            crate::tell("no memory to watch forks: programs that fork may hang");
-        }
-    });
+    // SAFETY: the functions stay where they are: nothing unloads this library.
+    let done = unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) };
+    if done != 0 {
+        crate::tell("no memory to watch forks: programs that fork may hang");
+    }
 }
 
 unsafe extern "C" fn before_fork() {
-    HELD.set(Some((lock(), table::lock())));
+    HELD.set(ManuallyDrop::new(Some((
+        settings::lock(),
+        lock(),
+        table::lock(),
+    ))));
+}
+
+/// Takes the locks that [`before_fork`] left.
+fn take_held() -> Option<Locks> {
+    HELD.with_borrow_mut(|held| held.take())
 }
 
 unsafe extern "C" fn in_parent() {
-    HELD.set(None);
+    drop(take_held());
 }
 
 /// The child has its sockets; the bytes go on in the parent. This library's ends are closed, so
 /// that connections end when the parent says so.
 unsafe extern "C" fn in_child() {
-    let Some((mut state, table)) = HELD.take() else {
+    let Some((_reading, mut state, table)) = take_held() else {
         return;
     };
     if let State::Open(reactor) = std::mem::replace(&mut *state, State::Unopened) {

@@ -101,19 +101,9 @@ impl Reactor {
         )?)
     }
 
-    /// Returns true if a listener at the port is there.
-    pub(crate) fn has_door(&self, port: u16) -> bool {
-        lock(&self.doors).contains_key(&port)
-    }
-
-    /// Keeps a listener until it is closed.
-    pub(crate) fn keep_door(&self, port: u16, door: Arc<Door>) {
-        lock(&self.doors).insert(port, door);
-    }
-
-    /// Forgets a listener that is closed.
-    pub(crate) fn forget_door(&self, port: u16) {
-        lock(&self.doors).remove(&port);
+    /// Locks the listeners by their ports.
+    pub(crate) fn doors(&self) -> MutexGuard<'_, BTreeMap<u16, Arc<Door>>> {
+        lock(&self.doors)
     }
 
     /// Returns true if nothing that the program wrote waits for its way to the node.
@@ -125,7 +115,7 @@ impl Reactor {
     pub(crate) fn close_all(&self) {
         let links: Vec<_> = lock(&self.links).values().cloned().collect();
         links.into_iter().for_each(Link::close);
-        let doors: Vec<_> = lock(&self.doors).values().cloned().collect();
+        let doors: Vec<_> = self.doors().values().cloned().collect();
         doors.into_iter().for_each(Door::close);
     }
 }

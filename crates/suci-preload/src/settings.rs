@@ -1,9 +1,11 @@
 //! The book, and which addresses belong to its nodes.
 
+use crate::kernel::{self, Caller};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use suci::{AddressBook, NodeId, env};
 
 /// The variable that allows packets without encryption beyond loopback.
@@ -19,10 +21,22 @@ pub(crate) struct Settings {
     nodes: BTreeMap<IpAddr, Option<NodeId>>,
 }
 
+/// Locked while they are read.
+static READING: Mutex<()> = Mutex::new(());
+
+/// Waits until no thread reads the settings, and keeps all from it.
+pub(crate) fn lock() -> MutexGuard<'static, ()> {
+    READING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Returns the settings. Without any, or with wrong ones, which the user is told, all stays TCP.
 /// The first call reads the book, and blocks for the file and for resolving names.
 pub(crate) fn get() -> Option<&'static Settings> {
     static SETTINGS: OnceLock<Option<Settings>> = OnceLock::new();
+    if let Some(settings) = SETTINGS.get() {
+        return settings.as_ref();
+    }
+    let _reading = lock();
     let settings = SETTINGS.get_or_init(|| {
         crate::process::inside(read).unwrap_or_else(|problem| {
             crate::tell(format!("{problem}. All connections are TCP"));
@@ -80,6 +94,31 @@ impl Settings {
         ip.is_unspecified() || own.iter().any(|own| own.ip().to_canonical() == ip)
     }
 
+    /// Returns the address of this host from which a client of another node is connected to a
+    /// listener at `target`: one of this node, or else the one from which packets to other nodes
+    /// leave. A program sees it that is not told who the client is. It is none of loopback, unless
+    /// the nodes are there, because programs trust those.
+    pub(crate) fn source_for(&self, target: SocketAddr) -> io::Result<IpAddr> {
+        let is_alike = |address: &&SocketAddr| {
+            let ip = address.ip().to_canonical();
+            ip.is_ipv4() == target.is_ipv4()
+        };
+        let own = self.book.addresses(self.own).iter().filter(is_alike);
+        let mut own = own.map(|address| address.ip().to_canonical());
+        if let Some(ip) = own.find(|ip| Caller::new(*ip, target).is_ok()) {
+            return Ok(ip);
+        }
+        let nodes = self.book.iter().filter(|(node, _)| *node != self.own);
+        let mut others = nodes.flat_map(|(node, _)| self.book.addresses(node));
+        let other = others.find(is_alike);
+        let source = other.and_then(|other| kernel::source_towards(*other).ok());
+        source.ok_or_else(|| {
+            let family = if target.is_ipv4() { "IPv4" } else { "IPv6" };
+            let text = format!("the book has no address of {family} for it: enter one");
+            io::Error::new(ErrorKind::AddrNotAvailable, text)
+        })
+    }
+
     /// Returns the address that programs are told of a node and a port: of the family of `like`, if
     /// the node has one.
     pub(crate) fn address_of(&self, node: NodeId, port: u16, like: IpAddr) -> SocketAddr {
@@ -117,6 +156,18 @@ mod tests {
     fn an_address_of_several_nodes_is_no_nodes() {
         let settings = settings("0 192.0.2.1:7000\n1 192.0.2.2:7000\n2 192.0.2.2:7001\n");
         assert_eq!(settings.node_at(ip("192.0.2.2")), None);
+    }
+
+    #[test]
+    fn clients_come_from_an_address_of_the_node_if_the_host_has_it() {
+        let [v4, v6] = ["127.0.0.1:80", "[::1]:80"].map(|target| target.parse().unwrap());
+        let here = settings("0 127.3.2.1:7000\n1 127.3.2.2:7000\n");
+        assert_eq!(here.source_for(v4).unwrap(), ip("127.3.2.1"));
+        let error = here.source_for(v6).unwrap_err().to_string();
+        assert!(error.contains("IPv6"), "{error}");
+        // The host does not have it, as behind NAT.
+        let elsewhere = settings("0 192.0.2.1:7000\n1 127.3.2.2:7000\n");
+        assert!(elsewhere.source_for(v4).unwrap().is_loopback());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex};
 
@@ -11,20 +12,24 @@ pub(crate) trait Task: Send + Sync {
     fn step(self: Arc<Self>);
 }
 
+type Queue = VecDeque<Arc<dyn Task>>;
+
 thread_local! {
-    /// Tasks that this thread runs, while it does.
-    static QUEUE: RefCell<Option<VecDeque<Arc<dyn Task>>>> = const { RefCell::new(None) };
+    /// Tasks that this thread runs, while it does. Functions that run at the end of a thread or of
+    /// the process use it, too, so it has no destructor. It owns nothing when no task runs.
+    static QUEUE: RefCell<ManuallyDrop<Option<Queue>>> =
+        const { RefCell::new(ManuallyDrop::new(None)) };
 }
 
 /// Runs a task. If this thread runs one already, which woke this one, it runs after that one.
 pub(crate) fn run(task: Arc<dyn Task>) {
-    let is_nested = QUEUE.with_borrow_mut(|queue| match queue {
+    let is_nested = QUEUE.with_borrow_mut(|queue| match &mut **queue {
         Some(queue) => {
             queue.push_back(task);
             true
         }
-        None => {
-            *queue = Some(VecDeque::from([task]));
+        none => {
+            *none = Some(VecDeque::from([task]));
             false
         }
     });
@@ -34,7 +39,7 @@ pub(crate) fn run(task: Arc<dyn Task>) {
     while let Some(task) = QUEUE.with_borrow_mut(|queue| queue.as_mut()?.pop_front()) {
         task.step();
     }
-    QUEUE.set(None);
+    drop(QUEUE.with_borrow_mut(|queue| queue.take()));
 }
 
 /// A state that one thread at a time works on. Others do not wait: the one that has it goes on.

@@ -31,7 +31,7 @@ fn library() -> &'static Path {
 }
 
 /// Compiles the program in C, and returns its path.
-pub(crate) fn in_c() -> &'static Path {
+fn in_c() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
         let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("preload-peer");
@@ -66,7 +66,7 @@ pub(crate) fn run(command: &mut Command) -> [String; 2] {
 pub(crate) struct Nodes {
     /// Their addresses.
     pub(crate) ips: [String; 2],
-    book: PathBuf,
+    pub(crate) book: PathBuf,
     _dir: tempfile::TempDir,
 }
 
@@ -108,6 +108,13 @@ impl Nodes {
     pub(crate) fn python(&self, node: usize, words: &[&str]) -> Command {
         let mut command = plain_python(words);
         self.set_up(node, &mut command);
+        command
+    }
+
+    /// The program in C on a node.
+    pub(crate) fn c(&self, node: usize, words: &[&str]) -> Command {
+        let mut command = Command::new(in_c());
+        self.set_up(node, command.args(words));
         command
     }
 
@@ -154,6 +161,11 @@ impl Server {
             output,
             port: port.trim().to_owned(),
         }
+    }
+
+    /// Returns the number of its process.
+    pub(crate) fn id(&mut self) -> u32 {
+        self.process.child().id()
     }
 
     /// Waits for its successful end. Returns what it said.

@@ -1,7 +1,8 @@
 //! Programs on two nodes of this host, whose addresses differ.
 
-use crate::cluster::{Nodes, Server, in_c, plain_python, run};
+use crate::cluster::{Nodes, Server, plain_python, run};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 #[test]
 fn an_exchange_has_the_nodes_addresses() {
@@ -114,15 +115,76 @@ fn a_killed_process_ends_its_connections() {
 #[test]
 fn a_program_in_c_finds_what_tcp_has() {
     let nodes = Nodes::on_loopback();
-    let in_c = |node, words: &[&str]| {
-        let mut command = Command::new(in_c());
-        command.args(words);
-        nodes.set_up(node, &mut command);
-        command
-    };
-    let server = Server::start(&mut in_c(0, &["serve", &nodes.ips[0]]));
-    run(&mut in_c(1, &["call", &nodes.ips[0], &server.port]));
+    let server = Server::start(&mut nodes.c(0, &["serve", &nodes.ips[0]]));
+    run(&mut nodes.c(1, &["call", &nodes.ips[0], &server.port]));
     server.finish();
+}
+
+#[test]
+fn a_program_connects_while_it_exits() {
+    let nodes = Nodes::on_loopback();
+    let server = Server::start(&mut nodes.c(0, &["serve", &nodes.ips[0]]));
+    let [said, _] = run(&mut nodes.c(1, &["exit", &nodes.ips[0], &server.port]));
+    assert_eq!(said, "at exit\n");
+    server.finish();
+}
+
+#[test]
+fn clients_beyond_the_backlog_are_refused() {
+    let (nodes, dir) = (Nodes::on_loopback(), tempfile::tempdir().unwrap());
+    let go = dir.path().join("go").to_str().unwrap().to_owned();
+    let server = nodes.serve("serve_late", &["4", &go]);
+    nodes.call(&server, "call_in_crowd", &["4", &go]);
+    server.finish();
+}
+
+#[test]
+fn a_listener_that_opens_again_is_reached_again() {
+    let nodes = Nodes::on_loopback();
+    let server = nodes.serve("serve_again", &["300"]);
+    nodes.call(&server, "call_again", &["300"]);
+    server.finish();
+}
+
+#[test]
+fn a_connection_whose_program_is_gone_ends() {
+    let nodes = Nodes::on_loopback();
+    let mut command = nodes.python(0, &["serve_and_hold", &nodes.ips[0]]);
+    let server = Server::start(command.stdin(Stdio::piped()));
+    nodes.call(&server, "call_and_abandon", &[]);
+}
+
+#[test]
+fn a_process_does_not_wait_at_its_end_for_nodes_that_never_answered() {
+    let nodes = Nodes::on_loopback();
+    let silent = std::net::UdpSocket::bind((nodes.ips[0].as_str(), 7100)).unwrap();
+    let began = Instant::now();
+    run(&mut nodes.python(1, &["call_and_give_up", &nodes.ips[0], "80"]));
+    let took = began.elapsed();
+    assert!(
+        took < Duration::from_secs(9),
+        "{took:?}: it waited for 10 s"
+    );
+    drop(silent);
+}
+
+#[test]
+fn a_socket_that_was_closed_while_it_waited_is_not_answered() {
+    let nodes = Nodes::on_loopback();
+    let mut server = nodes.serve("serve_one_by_one", &["2"]);
+    let id = server.id().to_string();
+    nodes.call(&server, "call_from_reused_port", &[&id]);
+    server.finish();
+}
+
+#[test]
+fn a_fork_waits_until_the_book_is_read() {
+    let (nodes, dir) = (Nodes::on_loopback(), tempfile::tempdir().unwrap());
+    let pipe = dir.path().join("book");
+    run(Command::new("mkfifo").arg(&pipe));
+    let book = nodes.book.to_str().unwrap();
+    let words = ["call_from_child_of_reader", &nodes.ips[0], "80", book];
+    run(nodes.python(1, &words).env("SUCI_BOOK", &pipe));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-/* A client and a server in C: peer call HOST PORT, or peer serve HOST. */
+/* A client and a server in C: peer call HOST PORT, peer exit HOST PORT, or peer serve HOST. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -11,6 +11,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -129,6 +130,30 @@ static void call_mapped(const char *host, int port)
     close(fd);
 }
 
+static struct sockaddr_in server;
+
+/* A short connection, and a fork. */
+static void call_and_fork(void)
+{
+    int fd = socket(AF_INET, SOCK_STREAM, 0), status;
+    pid_t child;
+    CHECK(connect(fd, (struct sockaddr *)&server, sizeof server) == 0);
+    send_and_read_back(fd, fd);
+    close(fd);
+    child = fork();
+    CHECK(child >= 0);
+    if (child == 0)
+        _exit(7);
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 7);
+}
+
+/* Runs after the destructors of the thread's variables. */
+static void call_at_exit(void)
+{
+    call_and_fork();
+    printf("at exit\n");
+}
+
 static void serve(const char *host)
 {
     struct sockaddr_in own = address_of(host, 0);
@@ -166,6 +191,10 @@ int main(int argc, char **argv)
     CHECK(argc >= 3);
     if (strcmp(argv[1], "serve") == 0) {
         serve(argv[2]);
+    } else if (strcmp(argv[1], "exit") == 0) {
+        CHECK(argc == 4 && atexit(call_at_exit) == 0);
+        server = address_of(argv[2], atoi(argv[3]));
+        call_and_fork();
     } else {
         CHECK(argc == 4);
         call(argv[2], atoi(argv[3]));

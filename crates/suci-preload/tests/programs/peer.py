@@ -5,8 +5,11 @@ import hashlib
 import os
 import select
 import selectors
+import signal
 import socket
+import subprocess
 import sys
+import threading
 import time
 
 PART = 1 << 16
@@ -16,11 +19,11 @@ def say(*words):
     print(*words, flush=True)
 
 
-def listen(host):
+def listen(host, backlog=64):
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     is_any = host == "::"
     listener = socket.create_server(
-        (host, 0), family=family, backlog=64, dualstack_ipv6=is_any
+        (host, 0), family=family, backlog=backlog, dualstack_ipv6=is_any
     )
     say("port", listener.getsockname()[1])
     return listener
@@ -113,7 +116,9 @@ def serve_by_workers(host, count):
     # A client must not come before the node is told of the listener; it is, by now.
     for _ in range(int(count)):
         if os.fork() == 0:
-            connection, _ = listener.accept()
+            connection, peer = listener.accept()
+            # The node is not here, so the client is not known, and no address of loopback.
+            assert peer[0] == host, peer
             echo_on(connection)
             connection.close()
             os._exit(0)
@@ -125,6 +130,37 @@ def serve_sink(host):
     connection, _ = listen(host).accept()
     data = read_all(connection)
     say(len(data), hashlib.sha256(data).hexdigest())
+
+
+def serve_late(host, backlog, go):
+    """Accepts no client before the file `go` says how many there are."""
+    listener = listen(host, int(backlog))
+    wait_until(lambda: os.path.exists(go))
+    with open(go) as file:
+        count = int(file.read())
+    for _ in range(count):
+        with listener.accept()[0] as connection:
+            echo_on(connection)
+
+
+def serve_again(host, count):
+    """Closes its listener after each client, and opens the port again."""
+    listener = listen(host)
+    port = listener.getsockname()[1]
+    for number in range(int(count)):
+        with listener.accept()[0] as connection:
+            echo_on(connection)
+        listener.close()
+        # The next client comes before, while or after the port is opened.
+        time.sleep(number % 50 / 100_000)
+        listener = socket.create_server((host, port), backlog=64)
+
+
+def serve_and_hold(host):
+    """Says something, and neither reads nor closes until it is told to."""
+    connection, _ = listen(host).accept()
+    connection.sendall(b"held")
+    sys.stdin.read()
 
 
 def serve_and_close_listener(host):
@@ -301,6 +337,113 @@ def call_from_child(host, port):
     assert os.waitpid(child, 0)[1] == 0
     connection.sendall(b"from the parent")
     assert connection.recv(100) == b"from the parent"
+
+
+def call_in_crowd(host, port, backlog, go):
+    """More clients than the backlog has room for: some are refused, and the others are served."""
+    admitted = []
+    for _ in range(60):
+        try:
+            admitted.append(socket.create_connection((host, int(port))))
+        except ConnectionRefusedError:
+            break
+    # In the program's backlog, on their way to it, and in the node's.
+    count = len(admitted)
+    assert int(backlog) <= count <= 3 * int(backlog) + 2, count
+    with open(go + ".new", "w") as file:
+        file.write(str(count))
+    os.rename(go + ".new", go)
+    for connection in admitted:
+        connection.settimeout(30)
+        connection.sendall(b"served")
+        connection.shutdown(socket.SHUT_WR)
+    for connection in admitted:
+        assert read_all(connection) == b"served"
+
+
+def call_again(host, port, count):
+    """A listener that is closed and opened again is found again."""
+    left = int(count)
+
+    def is_done():
+        nonlocal left
+        try:
+            with socket.create_connection((host, int(port))) as connection:
+                connection.sendall(b"again")
+                connection.shutdown(socket.SHUT_WR)
+                left -= read_all(connection) == b"again"
+        except (ConnectionRefusedError, ConnectionResetError, BrokenPipeError):
+            pass
+        return left == 0
+
+    deadline = time.monotonic() + 30
+    while not is_done():
+        assert time.monotonic() < deadline, f"{left} are left"
+
+
+def call_and_abandon(host, port):
+    """The library notices that the program has closed a connection, of which the peer is silent."""
+    def descriptors():
+        return len(os.listdir("/proc/self/fd"))
+
+    connection = socket.create_connection((host, int(port)))
+    assert connection.recv(100) == b"held"
+    before = descriptors()
+    # As if the kernel had kept the closed socket for a minute already.
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_LINGER2, 1)
+    connection.close()
+    wait_until(lambda: descriptors() <= before - 2)
+
+
+def call_and_give_up(host, port):
+    """Ends while a connection waits for a node that does not answer."""
+    waiting = socket.socket()
+    waiting.setblocking(False)
+    assert waiting.connect_ex((host, int(port))) == errno.EINPROGRESS
+    time.sleep(0.2)
+    sys.exit(0)
+
+
+def call_from_reused_port(host, port, server):
+    """A listener has the port of a socket that was closed while it waited for its connection."""
+    os.kill(int(server), signal.SIGSTOP)
+    waiting = socket.socket()
+    waiting.setblocking(False)
+    assert waiting.connect_ex((host, int(port))) == errno.EINPROGRESS
+    own = waiting.getsockname()
+    waiting.close()
+    listener = socket.create_server(own)
+    os.kill(int(server), signal.SIGCONT)
+    with socket.create_connection((host, int(port))) as connection:
+        connection.sendall(b"after")
+        connection.shutdown(socket.SHUT_WR)
+        assert read_all(connection) == b"after"
+    listener.settimeout(0.5)
+    try:
+        raise AssertionError(listener.accept())
+    except TimeoutError:
+        pass
+
+
+def call_from_child_of_reader(host, port, book):
+    """Forks while another thread is reading the book, which is a pipe here."""
+    def connect():
+        return socket.socket().connect_ex((host, int(port)))
+
+    threading.Thread(target=connect, daemon=True).start()
+    # The pipe opens once the reader has it. Another process writes: no thread of Python runs while
+    # one forks.
+    with open(os.environ["SUCI_BOOK"], "w") as pipe:
+        subprocess.Popen(["sh", "-c", 'sleep 0.5; cat "$0"', book], stdout=pipe)
+    child = os.fork()
+    if child == 0:
+        assert connect() != 0
+        os._exit(0)
+    try:
+        wait_until(lambda: os.waitpid(child, os.WNOHANG) == (child, 0))
+    except AssertionError:
+        os.kill(child, signal.SIGKILL)
+        raise
 
 
 def call_with_error(host, port, name):
