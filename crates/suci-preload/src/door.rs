@@ -158,9 +158,12 @@ impl Door {
         settings: &'static Settings,
         reactor: &Arc<Reactor>,
     ) -> io::Result<()> {
-        let program = Listening::new(socket, bound, settings)?;
         let port = bound.port();
         let mut doors = reactor.doors();
+        if doors.get(&port).is_some_and(|door| door.has_other(socket)) {
+            return Ok(());
+        }
+        let program = Listening::new(socket, bound, settings)?;
         let door = match doors.get(&port) {
             Some(door) => {
                 door.lead_to(program);
@@ -194,16 +197,16 @@ impl Door {
         *self.program.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The program listens again, or at another socket that shares the port: the first one of these
-    /// serves all clients.
-    fn lead_to(&self, program: Listening) {
-        let before = self.program();
-        let is_other = before.socket != program.socket;
+    /// Returns true if an earlier socket that shares the port serves all clients.
+    fn has_other(&self, socket: ProgramSocket) -> bool {
+        let own = self.program().socket;
         let is_closed = self.is_closed.load(Ordering::Acquire);
-        if is_other && !is_closed && before.socket.descriptor().is_some() {
-            return;
-        }
-        let generation = before.generation + 1;
+        own != socket && !is_closed && own.descriptor().is_some()
+    }
+
+    /// The program listens again.
+    fn lead_to(&self, program: Listening) {
+        let generation = self.program().generation + 1;
         let next = Listening {
             generation,
             ..program

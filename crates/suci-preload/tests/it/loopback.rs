@@ -36,6 +36,13 @@ fn a_listener_at_any_address_serves_nodes_and_clients_of_tcp() {
 }
 
 #[test]
+fn a_second_socket_that_shares_a_port_needs_nothing_of_the_node() {
+    let nodes = Nodes::on_loopback();
+    let [_, warned] = run(&mut nodes.python(0, &["listen_in_both_families", "0.0.0.0"]));
+    assert_eq!(warned, "");
+}
+
+#[test]
 fn a_port_without_listener_refuses() {
     let nodes = Nodes::on_loopback();
     let server = nodes.serve("serve_one_by_one", &["1"]);

@@ -180,6 +180,13 @@ def serve_and_die(host):
     os.kill(os.getpid(), 9)
 
 
+def listen_in_both_families(host):
+    """The socket of IPv6 has no address that nodes reach, and the other one serves them."""
+    listener = listen(host)
+    port = listener.getsockname()[1]
+    socket.create_server(("::", port), family=socket.AF_INET6)
+
+
 # ---- clients
 
 def call_echo(host, port, own, is_bound=""):
