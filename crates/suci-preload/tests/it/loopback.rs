@@ -165,8 +165,9 @@ fn a_connection_whose_program_is_gone_ends() {
 fn a_process_does_not_wait_at_its_end_for_nodes_that_never_answered() {
     let nodes = Nodes::on_loopback();
     let silent = std::net::UdpSocket::bind((nodes.ips[0].as_str(), 7100)).unwrap();
+    let mut command = nodes.python(1, &["call_and_give_up", &nodes.ips[0], "80"]);
     let began = Instant::now();
-    run(&mut nodes.python(1, &["call_and_give_up", &nodes.ips[0], "80"]));
+    run(&mut command);
     let took = began.elapsed();
     assert!(
         took < Duration::from_secs(9),
