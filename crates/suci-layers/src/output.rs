@@ -35,6 +35,14 @@ impl Output {
         queue.flat_map(|queue| &queue.messages)
     }
 
+    /// Returns all messages that wait, each with its receiver.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (NodeId, &Outgoing)> {
+        self.queues.iter().flat_map(|(node, queue)| {
+            let messages = queue.messages.iter();
+            messages.map(move |message| (*node, message))
+        })
+    }
+
     /// Returns the bytes of the payloads that wait for `node`.
     pub(crate) fn bytes(&self, node: NodeId) -> usize {
         self.queues.get(&node).map_or(0, |queue| queue.bytes)

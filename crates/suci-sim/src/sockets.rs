@@ -31,7 +31,7 @@ const LISTENERS: [(u16, SocketKind); 2] = [(7, SocketKind::Messages), (8, Socket
 const LONGEST: u64 = 300_000;
 
 /// Bytes that one call offers at most.
-const OFFERED: u64 = 100_000;
+pub const OFFERED: u64 = 100_000;
 
 /// Connections with each listener that a silent node asks for at once, at most.
 const ASKED: usize = 10;
@@ -242,7 +242,7 @@ impl SocketProgram {
         self.oracle
             .lock()
             .process_stopped(self.process, self.node, now);
-        self.table.serve(Sockets::end);
+        self.table.serve(Sockets::give_up);
         self.serve(engine, now);
     }
 

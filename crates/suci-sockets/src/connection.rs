@@ -80,8 +80,10 @@ impl Waits {
 pub(crate) struct Connection {
     pub(crate) handle: SocketHandle,
     pub(crate) waits: Waits,
-    /// The rest of a part of which the program took some bytes.
+    /// The rest of a part, or message, of which the program took some bytes.
     rest: Mutex<Bytes>,
+    /// A message is there that is longer than the program takes.
+    refused: AtomicBool,
     descriptor: OnceLock<Arc<Descriptor>>,
 }
 
@@ -91,6 +93,7 @@ impl Connection {
             handle,
             waits: Waits::default(),
             rest: Mutex::default(),
+            refused: AtomicBool::new(false),
             descriptor: OnceLock::new(),
         })
     }
@@ -198,7 +201,38 @@ impl Connection {
         taken.map_err(io::Error::from)
     }
 
-    /// Sends bytes, or their first part.
+    /// Takes at most `most` bytes of the rest, if there is one.
+    pub(crate) fn take_rest(&self, most: usize) -> Option<Bytes> {
+        let mut rest = lock(&self.rest);
+        let length = rest.len().min(most);
+        let taken = (!rest.is_empty()).then(|| rest.split_to(length));
+        drop(rest);
+        if taken.is_some() {
+            self.show();
+        }
+        taken
+    }
+
+    /// Keeps the rest of a message, after which the descriptor is readable until it is taken.
+    pub(crate) fn keep_rest(&self, rest: Bytes) {
+        if !rest.is_empty() {
+            *lock(&self.rest) = rest;
+            self.show();
+        }
+    }
+
+    pub(crate) fn has_rest(&self) -> bool {
+        !lock(&self.rest).is_empty()
+    }
+
+    /// Sets whether a message is there that is longer than the program takes, which a call that
+    /// receives says at once.
+    pub(crate) fn set_refused(&self, refused: bool) {
+        self.refused.store(refused, Ordering::Relaxed);
+        self.show();
+    }
+
+    /// Sends bytes, or their first part; with `last` a message.
     pub(crate) fn poll_send(
         &self,
         cx: &mut Context<'_>,
@@ -245,7 +279,7 @@ impl Connection {
 impl Watched for Connection {
     fn watch(&self, cx: &mut Context<'_>) -> Readiness {
         let mut ready = self.handle.watch(cx);
-        ready.readable |= !lock(&self.rest).is_empty();
+        ready.readable |= self.has_rest() || self.refused.load(Ordering::Relaxed);
         ready
     }
 }

@@ -5,15 +5,15 @@ use crate::listener::{Accepted, Sealed};
 use std::future::poll_fn;
 use std::io::{self, ErrorKind};
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use suci::sockets::{Address, BoundPort, Received, SocketHandle, SocketKind};
 use suci::{Bytes, SharedNode};
 
-/// The length of the longest message that is received, if the program sets no other.
-pub const DEFAULT_MAX_MESSAGE: usize = 64 << 20;
+/// The length of the longest message that is received, if the program sets no other. Peers can fill
+/// this much memory, and 64 KiB more, for each socket that the program accepts.
+pub const DEFAULT_MAX_MESSAGE: usize = 1 << 20;
 
 /// A connection that carries messages of any length and keeps their boundaries, as `SOCK_SEQPACKET`
 /// does. Empty messages are messages, too.
@@ -26,11 +26,23 @@ pub struct MessageSocket(Arc<Messages>);
 #[derive(Debug)]
 struct Messages {
     core: Arc<Connection>,
-    /// The parts of a message that has not arrived completely.
-    begun: Mutex<Vec<u8>>,
-    max_message: AtomicUsize,
-    /// The rest of a message whose first part was sent.
-    unsent: Mutex<Bytes>,
+    /// Locked by each call that receives, so that several threads take whole messages.
+    partial: Mutex<PartialMessage>,
+}
+
+#[derive(Debug)]
+struct PartialMessage {
+    /// The parts of a message of which the program got nothing yet.
+    begun: Vec<u8>,
+    /// These are all of them: the message was longer than the program takes.
+    is_complete: bool,
+    max_message: usize,
+}
+
+impl PartialMessage {
+    const fn is_too_long(&self) -> bool {
+        self.begun.len() > self.max_message
+    }
 }
 
 impl Sealed for MessageSocket {
@@ -47,9 +59,11 @@ impl MessageSocket {
     fn over(core: Arc<Connection>) -> Self {
         Self(Arc::new(Messages {
             core,
-            begun: Mutex::default(),
-            max_message: AtomicUsize::new(DEFAULT_MAX_MESSAGE),
-            unsent: Mutex::default(),
+            partial: Mutex::new(PartialMessage {
+                begun: Vec::new(),
+                is_complete: false,
+                max_message: DEFAULT_MAX_MESSAGE,
+            }),
         }))
     }
 
@@ -133,22 +147,9 @@ impl MessageSocket {
     /// # Errors
     /// Those of [`SuciStream::poll_write`](crate::SuciStream::poll_write).
     pub fn poll_send(&self, cx: &mut Context<'_>, message: &[u8]) -> Poll<io::Result<()>> {
-        let mut unsent = lock(&self.0.unsent);
-        // The rest of an earlier message goes first.
-        if !unsent.is_empty() && self.0.push(cx, &mut unsent)?.is_pending() {
-            return Poll::Pending;
-        }
-        let sent = match self.0.core.poll_send(cx, message, true) {
-            Poll::Ready(sent) => sent?,
-            Poll::Pending => return Poll::Pending,
-        };
-        let rest = message.get(sent..).unwrap_or_default();
-        if !rest.is_empty() {
-            *unsent = Bytes::copy_from_slice(rest);
-            drop(unsent);
-            Arc::new(Pump(Arc::clone(&self.0))).wake();
-        }
-        Poll::Ready(Ok(()))
+        let sent = ready!(self.0.core.poll_send(cx, message, true));
+        // The node has the rest.
+        Poll::Ready(sent.map(drop))
     }
 
     /// The same as a future.
@@ -159,18 +160,17 @@ impl MessageSocket {
         poll_fn(|cx| self.poll_send(cx, message)).await
     }
 
-    /// Receives a message; nothing once the peer sends no more. Blocks until one has arrived
-    /// completely.
+    /// Receives a message, or what [`MessageSocket::recv_part`] left of one; nothing once the peer
+    /// sends no more. Blocks until a message has arrived completely.
     ///
     /// # Errors
     /// [`WouldBlock`](ErrorKind::WouldBlock) if it must not wait (longer);
     /// [`InvalidData`](ErrorKind::InvalidData) if the message is longer than
-    /// [`MessageSocket::set_max_message`] allows; [`UnexpectedEof`](ErrorKind::UnexpectedEof) if
-    /// the connection ended within a message;
+    /// [`MessageSocket::set_max_message`] allows: it can be received once more is allowed;
+    /// [`UnexpectedEof`](ErrorKind::UnexpectedEof) if the connection ended within a message;
     /// [`ConnectionReset`](ErrorKind::ConnectionReset), [`TimedOut`](ErrorKind::TimedOut).
     pub fn recv(&self) -> io::Result<Option<Bytes>> {
-        let waits = &self.0.core.waits;
-        waits.wait(Direction::Read, |cx| self.poll_recv(cx))
+        self.recv_part(usize::MAX)
     }
 
     /// As [`MessageSocket::recv`], without blocking.
@@ -178,35 +178,44 @@ impl MessageSocket {
     /// # Errors
     /// As [`MessageSocket::recv`].
     pub fn poll_recv(&self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Bytes>>> {
-        let mut begun = lock(&self.0.begun);
-        loop {
-            let (bytes, last) = match self.0.core.poll_take(cx) {
-                Poll::Ready(Ok(Received::Data { bytes, last })) => (bytes, last),
-                Poll::Ready(Ok(Received::End)) if begun.is_empty() => return Poll::Ready(Ok(None)),
-                Poll::Ready(Ok(Received::End)) => {
-                    let text = "the connection ended within a message";
-                    let error = io::Error::new(ErrorKind::UnexpectedEof, text);
-                    return Poll::Ready(Err(error));
-                }
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                Poll::Ready(Ok(Received::Pending)) | Poll::Pending => return Poll::Pending,
-            };
-            let most = self.0.max_message.load(Ordering::Relaxed);
-            if begun.len().saturating_add(bytes.len()) > most {
-                let text = format!(
-                    "a message of more than {most} bytes: receive it after set_max_message with \
-                     more, or close the socket"
-                );
-                return Poll::Ready(Err(io::Error::new(ErrorKind::InvalidData, text)));
-            }
-            if last && begun.is_empty() {
-                return Poll::Ready(Ok(Some(bytes)));
-            }
-            begun.extend_from_slice(&bytes);
-            if last {
-                return Poll::Ready(Ok(Some(std::mem::take(&mut *begun).into())));
-            }
+        self.poll_recv_part(cx, usize::MAX)
+    }
+
+    /// Receives at most `most` bytes of a message. The next calls get its rest, for which they do
+    /// not wait: see [`MessageSocket::has_rest`].
+    ///
+    /// # Errors
+    /// As [`MessageSocket::recv`].
+    pub fn recv_part(&self, most: usize) -> io::Result<Option<Bytes>> {
+        let waits = &self.0.core.waits;
+        waits.wait(Direction::Read, |cx| self.poll_recv_part(cx, most))
+    }
+
+    /// As [`MessageSocket::recv_part`], without blocking.
+    ///
+    /// # Errors
+    /// As [`MessageSocket::recv`].
+    pub fn poll_recv_part(
+        &self,
+        cx: &mut Context<'_>,
+        most: usize,
+    ) -> Poll<io::Result<Option<Bytes>>> {
+        let mut partial = lock(&self.0.partial);
+        if let Some(part) = self.0.core.take_rest(most) {
+            return Poll::Ready(Ok(Some(part)));
         }
+        let Some(mut message) = ready!(self.0.poll_message(cx, &mut partial))? else {
+            return Poll::Ready(Ok(None));
+        };
+        let part = message.split_to(message.len().min(most));
+        self.0.core.keep_rest(message);
+        Poll::Ready(Ok(Some(part)))
+    }
+
+    /// Returns true if the last message has bytes left that the next call gets.
+    #[must_use]
+    pub fn has_rest(&self) -> bool {
+        self.0.core.has_rest()
     }
 
     /// The same as a future.
@@ -217,10 +226,12 @@ impl MessageSocket {
         poll_fn(|cx| self.poll_recv(cx)).await
     }
 
-    /// Sets the length of the longest message that is received, in bytes; 64 MiB at first. It
-    /// bounds the memory that the peer can take up.
+    /// Sets the length of the longest message that is received, in bytes; 1 MiB at first. The
+    /// peer can fill so much memory with a message that it does not end, and 64 KiB more.
     pub fn set_max_message(&self, bytes: usize) {
-        self.0.max_message.store(bytes, Ordering::Relaxed);
+        let mut partial = lock(&self.0.partial);
+        partial.max_message = bytes;
+        self.0.core.set_refused(partial.is_too_long());
     }
 
     /// Returns the address of this end (`getsockname`).
@@ -258,7 +269,7 @@ impl MessageSocket {
 
     /// Returns a descriptor, as [`SuciStream::descriptor`](crate::SuciStream::descriptor). It is
     /// readable when a part of a message is there; [`MessageSocket::recv`] may still have to wait
-    /// for the others.
+    /// for the others. So it is while a message has a rest, or is longer than allowed.
     ///
     /// # Errors
     /// Those of `socketpair`.
@@ -268,30 +279,44 @@ impl MessageSocket {
 }
 
 impl Messages {
-    /// Sends what is left of a message. Ready when all of it was sent.
-    fn push(&self, cx: &mut Context<'_>, unsent: &mut Bytes) -> io::Result<Poll<()>> {
-        while !unsent.is_empty() {
-            match self.core.poll_send(cx, unsent, true) {
-                Poll::Ready(Ok(sent)) => drop(unsent.split_to(sent)),
-                Poll::Ready(Err(error)) => {
-                    *unsent = Bytes::new();
-                    return Err(error);
+    /// Takes the next message from what arrived; nothing at the end.
+    fn poll_message(
+        &self,
+        cx: &mut Context<'_>,
+        partial: &mut PartialMessage,
+    ) -> Poll<io::Result<Option<Bytes>>> {
+        loop {
+            if partial.is_too_long() {
+                self.core.set_refused(true);
+                return Poll::Ready(Err(too_long(partial.max_message)));
+            }
+            if std::mem::take(&mut partial.is_complete) {
+                return Poll::Ready(Ok(Some(std::mem::take(&mut partial.begun).into())));
+            }
+            match ready!(self.core.poll_take(cx))? {
+                Received::Data { bytes, last } => {
+                    if last && partial.begun.is_empty() && bytes.len() <= partial.max_message {
+                        return Poll::Ready(Ok(Some(bytes)));
+                    }
+                    partial.begun.extend_from_slice(&bytes);
+                    partial.is_complete = last;
                 }
-                Poll::Pending => return Ok(Poll::Pending),
+                Received::End if partial.begun.is_empty() => return Poll::Ready(Ok(None)),
+                Received::End => {
+                    let text = "the connection ended within a message";
+                    let error = io::Error::new(ErrorKind::UnexpectedEof, text);
+                    return Poll::Ready(Err(error));
+                }
+                Received::Pending => return Poll::Pending,
             }
         }
-        Ok(Poll::Ready(()))
     }
 }
 
-/// Sends the rest of a message whenever there is room. It keeps the connection open until then.
-struct Pump(Arc<Messages>);
-
-impl Wake for Pump {
-    fn wake(self: Arc<Self>) {
-        let waker = Waker::from(Arc::clone(&self));
-        let mut unsent = lock(&self.0.unsent);
-        // The next call of the program hears of an error.
-        let _ = self.0.push(&mut Context::from_waker(&waker), &mut unsent);
-    }
+fn too_long(most: usize) -> io::Error {
+    let text = format!(
+        "a message of more than {most} bytes: receive it after set_max_message with more, or close \
+         the socket"
+    );
+    io::Error::new(ErrorKind::InvalidData, text)
 }

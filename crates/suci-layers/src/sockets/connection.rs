@@ -22,6 +22,8 @@ pub(super) enum State {
     Opening(Instant),
     /// Both directions are open, or were ended singly.
     Open,
+    /// The program closed the socket; the rest of its last message waits for room.
+    Flushing,
     /// The program closed the socket; the peer's answer is awaited.
     Closing,
     /// The peer closed. What came before can be read until the program closes the socket, too.
@@ -33,7 +35,10 @@ pub(super) enum State {
 impl State {
     /// Returns true if the peer may still have something to say.
     pub(super) const fn is_live(self) -> bool {
-        matches!(self, Self::Opening(_) | Self::Open | Self::Closing)
+        matches!(
+            self,
+            Self::Opening(_) | Self::Open | Self::Flushing | Self::Closing
+        )
     }
 }
 
@@ -154,7 +159,7 @@ impl Incoming {
 }
 
 /// The direction towards the peer.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Sent {
     /// Bytes and charges that were sent.
     sent: u64,
@@ -162,6 +167,8 @@ pub(super) struct Sent {
     limit: u64,
     /// The program sends nothing more.
     pub(super) ended: bool,
+    /// The rest of a message whose first part was sent.
+    pub(super) rest: Bytes,
 }
 
 impl Sent {
@@ -217,7 +224,7 @@ impl Connection {
             State::Opening(_) => Some(ConnectionFailure::NotConnected),
             State::Open if self.sent.ended => Some(ConnectionFailure::BrokenPipe),
             State::Open => None,
-            State::Closing => Some(ConnectionFailure::Closed),
+            State::Flushing | State::Closing => Some(ConnectionFailure::Closed),
             State::PeerClosed => Some(ConnectionFailure::BrokenPipe),
             State::Failed(failure) => Some(failure),
         }

@@ -40,6 +40,7 @@ pub use table::{AcceptError, OpenError, Readiness, Received, SendRefused, Socket
 pub use wire::{Packet, RefusedCode, channel};
 
 use std::time::Duration;
+use suci_proto::RefusedReason;
 use suci_proto::types::NodeId;
 
 /// The longest part of a message or stream that one message of the engine carries. Other sockets
@@ -105,13 +106,15 @@ pub enum SocketKind {
 }
 
 /// Why a connection failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionFailure {
     /// The peer's node refused the connection.
     Refused(RefusedCode),
     /// No process answers at the peer's address.
     NoProcess,
-    /// The peer's node does not talk to this one.
+    /// The peer's node refused to talk to this one.
+    Rejected(RefusedReason),
+    /// The peer's file of public keys permits this node no sockets.
     NotAllowed,
     /// The peer cannot be reached, or the book does not name it.
     Unreachable,

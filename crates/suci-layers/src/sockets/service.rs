@@ -28,12 +28,6 @@ pub struct SocketService {
 }
 
 impl SocketService {
-    /// Returns true if messages wait for room in the engine's queue.
-    #[must_use]
-    pub const fn waits(&self) -> bool {
-        self.waits
-    }
-
     /// Returns true if messages of sockets were handed to the engine at some time.
     #[must_use]
     pub const fn has_sent(&self) -> bool {

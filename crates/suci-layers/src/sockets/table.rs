@@ -1,6 +1,7 @@
 //! All sockets of a shard.
 
 mod receive;
+mod send;
 mod sessions;
 #[cfg(test)]
 pub(super) mod view;
@@ -109,7 +110,11 @@ pub struct Sockets {
     live_changed: bool,
     /// OPENs that were handed to the engine, and that nobody waits for any more.
     withdrawn: VecDeque<Withdrawn>,
-    memory: PromisedMemory,
+    /// Sockets that sent the first part of a message and keep its rest.
+    unsent: BTreeSet<SocketId>,
+    /// The node is being closed: sockets send what they accepted, and accept nothing.
+    ending: bool,
+    pub(super) memory: PromisedMemory,
     malformed: u64,
 }
 
@@ -193,7 +198,7 @@ impl Sockets {
             Some(State::Opening(_)) => None,
             Some(State::Open | State::PeerClosed) => Some(Ok(())),
             Some(State::Failed(failure)) => Some(Err(failure)),
-            Some(State::Closing) | None => Some(Err(ConnectionFailure::Closed)),
+            Some(State::Flushing | State::Closing) | None => Some(Err(ConnectionFailure::Closed)),
         }
     }
 
@@ -210,53 +215,6 @@ impl Sockets {
         Ok((id, peer.ok_or(AcceptError::Pending)?))
     }
 
-    /// Sends `bytes`, or their first part; with `last` the end of a message, if all of them were
-    /// accepted. Returns how many were accepted.
-    ///
-    /// # Errors
-    /// [`SendRefused`]
-    pub fn send(&mut self, id: SocketId, bytes: &[u8], last: bool) -> Result<usize, SendRefused> {
-        let failed = SendRefused::Failed;
-        let connection = self
-            .connection(id)
-            .ok_or(failed(ConnectionFailure::Closed))?;
-        if let Some(failure) = connection.send_failure() {
-            return Err(failed(failure));
-        }
-        let node = connection.peer.node;
-        let mut accepted = 0;
-        loop {
-            let rest = bytes.get(accepted..).unwrap_or_default();
-            if self.output.bytes(node) >= OUTPUT {
-                self.room_wanted.entry(node).or_default().insert(id);
-                break;
-            }
-            let connection = self
-                .connection_mut(id)
-                .ok_or(failed(ConnectionFailure::Closed))?;
-            let Some(length) = connection.sent.take(rest.len()) else {
-                break;
-            };
-            let part = Bytes::copy_from_slice(rest.get(..length).unwrap_or_default());
-            accepted += length;
-            let is_all = accepted == bytes.len();
-            let data = Packet::Data {
-                to: connection.remote,
-                from: id,
-                last: last && is_all,
-            };
-            let channel = connection.channel;
-            self.push(node, channel, data, part);
-            if is_all {
-                return Ok(accepted);
-            }
-        }
-        match accepted {
-            0 => Err(SendRefused::Full),
-            _ => Ok(accepted),
-        }
-    }
-
     /// Takes the next part of what arrived.
     ///
     /// # Errors
@@ -268,20 +226,34 @@ impl Sockets {
         let Some(Segment { bytes, last }) = connection.incoming.pop() else {
             return match connection.state {
                 State::Failed(failure) => Err(failure),
-                State::Closing => Err(ConnectionFailure::Closed),
+                State::Flushing | State::Closing => Err(ConnectionFailure::Closed),
                 State::PeerClosed => Ok(Received::End),
                 _ if connection.incoming.ended => Ok(Received::End),
                 State::Open | State::Opening(_) => Ok(Received::Pending),
             };
         };
-        if connection.state == State::Open
+        self.grant(id);
+        Ok(Received::Data { bytes, last })
+    }
+
+    /// Lets the peer send again, if half of the window was taken.
+    fn grant(&mut self, id: SocketId) {
+        if let Some(SlotUse::Connection(connection)) = entry_mut(&mut self.slots, id)
+            && matches!(connection.state, State::Open | State::Flushing)
             && let Some(limit) = connection.incoming.grant(&mut self.memory)
         {
             let to = connection.remote;
-            let (node, channel) = (connection.peer.node, connection.channel);
-            self.push(node, channel, Packet::Credit { to, limit }, Bytes::new());
+            self.push_of(id, Packet::Credit { to, limit });
         }
-        Ok(Received::Data { bytes, last })
+    }
+
+    /// Drops what arrived for a program that closed its socket. The peer can go on: it may have
+    /// closed its socket, too, and wait with the rest of a message.
+    fn drop_incoming(&mut self, id: SocketId) {
+        if let Some(connection) = self.connection_mut(id) {
+            while connection.incoming.pop().is_some() {}
+            self.grant(id);
+        }
     }
 
     /// Ends the direction towards the peer. Nothing happens if it has ended already.
@@ -320,18 +292,16 @@ impl Sockets {
                 self.remove(id);
             }
             Some(SlotUse::Connection(connection)) => {
-                let (state, window) = (connection.state, connection.incoming.window);
-                let (to, from, node) = (connection.remote, id, connection.peer.node);
-                connection.incoming.clear();
-                match state {
+                let is_sent = connection.sent.rest.is_empty();
+                match connection.state {
                     State::Open => {
-                        connection.state = State::Closing;
-                        connection.incoming.window = 0;
-                        self.memory.release(window);
-                        self.push_of(id, Packet::Close { to, from });
-                        self.await_closed(node, id);
+                        connection.state = State::Flushing;
+                        match is_sent {
+                            true => self.push_close(id),
+                            false => self.drop_incoming(id),
+                        }
                     }
-                    State::Closing => return,
+                    State::Flushing | State::Closing => return,
                     State::Opening(_) => {
                         self.forget_open(id);
                         self.remove(id);
@@ -342,6 +312,20 @@ impl Sockets {
             Some(SlotUse::Placeholder(_) | SlotUse::Free) | None => return,
         }
         self.changed.push_back(id);
+    }
+
+    /// Tells the peer that the program closed the socket.
+    fn push_close(&mut self, id: SocketId) {
+        let Some(SlotUse::Connection(connection)) = entry_mut(&mut self.slots, id) else {
+            return;
+        };
+        connection.state = State::Closing;
+        connection.incoming.clear();
+        self.memory.release(connection.incoming.window);
+        connection.incoming.window = 0;
+        let (to, from, node) = (connection.remote, id, connection.peer.node);
+        self.push_of(id, Packet::Close { to, from });
+        self.await_closed(node, id);
     }
 
     /// Notes that the peer's answer to CLOSE is awaited. Forgets the oldest of too many sockets.
@@ -367,7 +351,8 @@ impl Sockets {
                 let opening = matches!(connection.state, State::Opening(_));
                 let failed = !opening && connection.send_failure().is_some();
                 let has_room = self.output.bytes(connection.peer.node) < OUTPUT;
-                let may_send = !opening && connection.sent.has_room() && has_room;
+                let is_free = connection.sent.rest.is_empty() && connection.sent.has_room();
+                let may_send = !opening && is_free && has_room;
                 Readiness {
                     readable: connection.is_readable(),
                     writable: failed || may_send,
@@ -430,43 +415,87 @@ impl Sockets {
         self.deadlines.first().map(|(at, _)| *at)
     }
 
-    /// Fails all sockets, since the node is closed.
+    /// Fails all sockets, since the node is closed. Those that keep the rest of a message fail when
+    /// it was sent: see [`Sockets::has_unsent`].
     pub fn end(&mut self) {
+        self.ending = true;
         for id in self.ids().collect::<Vec<_>>() {
-            match self.entry(id) {
-                Some(SlotUse::Connection(connection)) => match connection.state {
-                    State::Opening(_) => {
-                        self.forget_open(id);
-                        self.fail(id, ConnectionFailure::Closed);
-                    }
-                    State::Open => self.fail(id, ConnectionFailure::Closed),
-                    State::Closing => self.remove(id),
-                    State::PeerClosed | State::Failed(_) => {}
-                },
-                Some(SlotUse::Placeholder(_)) => self.remove(id),
-                Some(SlotUse::Listener(listener)) => {
-                    let port = listener.port;
-                    self.listeners.remove(&port);
-                    self.changed.push_back(id);
-                }
-                Some(SlotUse::Free) | None => {}
+            if !self.unsent.contains(&id) {
+                self.end_one(id);
             }
         }
+    }
+
+    fn end_one(&mut self, id: SocketId) {
+        match self.entry(id) {
+            Some(SlotUse::Connection(connection)) => match connection.state {
+                State::Opening(_) => {
+                    self.forget_open(id);
+                    self.fail(id, ConnectionFailure::Closed);
+                }
+                State::Open => self.fail(id, ConnectionFailure::Closed),
+                State::Flushing | State::Closing => self.remove(id),
+                State::PeerClosed | State::Failed(_) => {}
+            },
+            Some(SlotUse::Placeholder(_)) => self.remove(id),
+            Some(SlotUse::Listener(listener)) => {
+                let port = listener.port;
+                self.listeners.remove(&port);
+                self.changed.push_back(id);
+            }
+            Some(SlotUse::Free) | None => {}
+        }
+    }
+
+    /// Returns true while a socket keeps the rest of a message that it accepted.
+    #[must_use]
+    pub fn has_unsent(&self) -> bool {
+        !self.unsent.is_empty()
+    }
+
+    /// Fails the sockets that [`Sockets::end`] left. Returns how many messages, or parts of
+    /// streams, each node will never get.
+    pub fn give_up(&mut self) -> BTreeMap<NodeId, u64> {
+        let mut left = BTreeMap::new();
+        let unsent = self.unsent.iter().filter_map(|id| self.connection(*id));
+        for connection in unsent {
+            *left.entry(connection.peer.node).or_default() += 1;
+        }
+        for (node, message) in self.output.iter() {
+            let packet = Packet::read(message.kind, message.tag, &message.user_header);
+            if matches!(packet, Ok(Packet::Data { .. })) {
+                *left.entry(node).or_default() += 1;
+            }
+        }
+        self.ending = true;
+        for id in self.ids().collect::<Vec<_>>() {
+            self.end_one(id);
+        }
+        left
     }
 
     /// Offers the messages that wait to `offer`, those to one node in order, until it takes one to
     /// that node no more. Sockets that wait for room are among [`Sockets::poll_changed`] then.
     pub fn transmit(&mut self, mut offer: impl FnMut(NodeId, &Outgoing) -> bool) {
-        self.output.transmit(&mut offer);
-        let output = &self.output;
-        let changed = &mut self.changed;
-        self.room_wanted.retain(|node, waiting| {
-            let full = output.bytes(*node) > OUTPUT / 2;
-            if !full {
-                changed.extend(waiting.iter());
+        loop {
+            self.output.transmit(&mut offer);
+            let output = &self.output;
+            let mut freed = Vec::new();
+            self.room_wanted.retain(|node, waiting| {
+                let full = output.bytes(*node) > OUTPUT / 2;
+                if !full {
+                    freed.extend(waiting.iter().copied());
+                }
+                full
+            });
+            if freed.is_empty() {
+                return;
             }
-            full
-        });
+            for id in freed {
+                self.changed.push_back(id);
+                self.send_rest(id);
+            }
+        }
     }
 
     /// Fails the connections with a node that the engine does not know.
@@ -644,6 +673,7 @@ impl Sockets {
     }
 
     fn forget_waits(&mut self, id: SocketId, connection: &Connection) {
+        self.unsent.remove(&id);
         if let State::Opening(deadline) = connection.state {
             self.deadlines.remove(&(deadline, id));
         }
@@ -678,6 +708,9 @@ impl Sockets {
         }
         if let State::Opening(deadline) = before {
             self.deadlines.remove(&(deadline, id));
+        }
+        if state != State::Open {
+            self.drop_rest(id);
         }
         self.changed.push_back(id);
     }

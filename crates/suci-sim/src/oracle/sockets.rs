@@ -24,6 +24,7 @@ use suci_proto::time::Instant;
 use super::{Kind, Verdict, Violation, broken};
 use crate::packet::ProcId;
 use crate::rng::mix;
+use crate::sockets::OFFERED;
 
 /// An end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -204,14 +205,22 @@ impl SocketOracle {
     /// Notes that the layer accepted bytes.
     ///
     /// # Errors
-    /// More are on their way than the greatest window.
+    /// More are on their way than the greatest window, or than that and the end of a message.
     pub fn sent(&mut self, held: Held, bytes: u64) -> Verdict {
+        let kind = self
+            .connections
+            .get(held.0)
+            .map(|connection| connection.kind);
+        let most = match kind {
+            Some(SocketKind::Messages) => MAX_WINDOW + OFFERED,
+            _ => MAX_WINDOW,
+        };
         let Some(direction) = self.direction(held) else {
             return Ok(());
         };
         direction.accepted += bytes;
         let under_way = direction.accepted - direction.received;
-        match under_way > MAX_WINDOW {
+        match under_way > most {
             true => Err(wrong(held, format_args!("{under_way} B are on their way"))),
             false => Ok(()),
         }

@@ -26,11 +26,6 @@ impl Driver {
         self.socket_service.has_sent()
     }
 
-    /// Returns true if messages of sockets wait for room in the engine's queue.
-    pub(crate) const fn sockets_wait(&self) -> bool {
-        self.socket_service.waits()
-    }
-
     /// Takes what came for sockets, and sends. If more came than one call takes, the next cycle is
     /// due at once.
     #[cold]

@@ -339,9 +339,11 @@ impl SocketHandle {
         status.map_err(|failure| self.failed(failure))
     }
 
-    /// Sends a copy of `bytes`, or of their first part. With `last` they end a message, if all of
-    /// them were accepted. Returns how many were accepted. The bytes are delivered while both
-    /// processes live and the session lasts, also after the socket was closed.
+    /// Sends a copy of `bytes`, or of their first part. With `last` they end a message, and all of
+    /// them are accepted: what finds no room is sent when there is some, and until then the socket
+    /// accepts nothing else. Returns how many were accepted. The bytes are delivered while both
+    /// processes live and the session lasts, also after the socket was closed. A node that is
+    /// closed waits for them, within its patience.
     ///
     /// # Errors
     /// [`SocketError::Connection`]

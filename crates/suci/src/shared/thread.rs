@@ -126,7 +126,7 @@ impl Drop for ThreadGuard {
         // A caller that waits for the answer to a command learns that there is none.
         while shard.commands.pop().is_some() {}
         shard.done.store(true, Ordering::Release);
-        shard.sockets.update(Sockets::end);
+        shard.sockets.update(Sockets::give_up);
         self.inner.retire(driver, closed);
         self.inner.wake_all();
     }
@@ -610,7 +610,9 @@ impl Worker {
         };
         let guard = &self.guard;
         let deadline = Deadline::after(patience);
-        Self::send_for_sockets(guard, &mut self.driver, deadline)?;
+        // The last quarter is for the other messages, and for the peers' answers.
+        let sockets_end = Deadline::after(patience / 4 * 3);
+        let sent = Self::send_for_sockets(guard, &mut self.driver, sockets_end)?;
         let patience = deadline.left().unwrap_or(patience);
         let closed = self.driver.close_with(patience, |driver, deadline| {
             guard.park(driver, deadline, || guard.shard().forwarded.is_empty())?;
@@ -618,28 +620,34 @@ impl Worker {
             driver.run_cycle()
         });
         self.leave();
-        let result = self.refuse_deferred(closed);
+        let result = self.refuse_deferred(both(closed, sent));
         self.stand_by();
         result
     }
 
-    /// Hands the engine the messages that sockets left before the node was closed. They wait while
-    /// its queues are full. Sockets that are open end now.
+    /// Hands the engine the messages that sockets accepted before the node was closed. They wait
+    /// while its queues are full, and the rests of long ones until their receivers read. Other
+    /// sockets end now. Returns what was not sent as the result of closing.
     fn send_for_sockets(
         guard: &ThreadGuard,
         driver: &mut Driver,
         deadline: Deadline,
-    ) -> Result<(), Error> {
+    ) -> Result<Closed, Error> {
         let table = Arc::clone(&guard.shard().sockets);
         table.update(Sockets::end);
-        while table.update(|sockets| sockets.has_output()) && !deadline.is_over() {
+        let is_sending = |sockets: &mut Sockets| sockets.has_output() || sockets.has_unsent();
+        while table.update(is_sending) && !deadline.is_over() {
             driver.run_cycle()?;
-            let idle = || guard.shard().forwarded.is_empty();
-            if driver.sockets_wait() {
+            let idle = || guard.shard().forwarded.is_empty() && !table.has_left_output();
+            if table.update(is_sending) {
                 guard.park(driver, deadline, idle)?;
             }
         }
-        Ok(())
+        let peers: Vec<_> = table.update(Sockets::give_up).into_iter().collect();
+        Ok(match peers.is_empty() {
+            true => Ok(()),
+            false => Err(Error::NotFlushed { peers }),
+        })
     }
 
     /// Leaves the messages that the program has not taken where it finds them. They are bounded,

@@ -200,14 +200,8 @@ impl Sockets {
             (State::Opening(_) | State::Open, Packet::Reset { .. }) => {
                 self.fail(id, ConnectionFailure::Reset);
             }
-            (State::Closing, Packet::Close { .. }) if is_planted(Fault::CrossingCloseIgnored) => {}
-            // A CLOSE that crosses this end's is its answer.
-            (
-                State::Closing,
-                Packet::Closed { .. } | Packet::Close { .. } | Packet::Reset { .. },
-            ) => self.remove(id),
-            // Nobody reads what comes after the program closed the socket.
-            (State::Closing, _) => {}
+            (State::Flushing | State::Closing, packet) => self.on_closed(id, packet, payload),
+            (State::Open, Packet::Credit { limit, .. }) => self.on_credit(id, limit),
             (State::Open, Packet::Data { last, .. }) => {
                 let was_empty = connection.incoming.is_empty();
                 let bytes = own_bytes(payload);
@@ -215,11 +209,6 @@ impl Sockets {
                     return Err(OutOfState);
                 }
                 if was_empty {
-                    self.changed.push_back(id);
-                }
-            }
-            (State::Open, Packet::Credit { limit, .. }) => {
-                if connection.sent.set_limit(limit) {
                     self.changed.push_back(id);
                 }
             }
@@ -239,6 +228,41 @@ impl Sockets {
             (State::Opening(_) | State::Open, _) => return Err(OutOfState),
         }
         Ok(())
+    }
+
+    /// Handles a message to a connection whose program closed its socket. Nobody reads what comes.
+    fn on_closed(&mut self, id: SocketId, packet: Packet, payload: Data) {
+        let Some(connection) = self.connection_mut(id) else {
+            return;
+        };
+        match (connection.state, packet) {
+            (State::Closing, Packet::Close { .. }) if is_planted(Fault::CrossingCloseIgnored) => {}
+            // A CLOSE that crosses this end's is its answer.
+            (State::Closing, Packet::Closed { .. } | Packet::Close { .. })
+            | (_, Packet::Reset { .. }) => self.remove(id),
+            // The peer reads the rest of the last message no more.
+            (State::Flushing, Packet::Close { from, .. }) => {
+                self.push_of(id, Packet::Closed { to: from });
+                self.remove(id);
+            }
+            (State::Flushing, Packet::Credit { limit, .. }) => self.on_credit(id, limit),
+            (State::Flushing, Packet::Data { last, .. }) => {
+                let bytes = payload.into_bytes();
+                connection.incoming.push(Segment { bytes, last });
+                self.drop_incoming(id);
+            }
+            _ => {}
+        }
+    }
+
+    /// Sends again, if the peer's limit lets it.
+    fn on_credit(&mut self, id: SocketId, limit: u64) {
+        if let Some(connection) = self.connection_mut(id)
+            && connection.sent.set_limit(limit)
+        {
+            self.changed.push_back(id);
+            self.send_rest(id);
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use crate::sockets::connection::State;
 use crate::sockets::plant::{Fault, is_planted};
 use std::collections::BTreeSet;
 use suci_proto::types::NodeId;
-use suci_proto::{EndReason, LostCause, Outgoing, RefusedReason, Unreachable};
+use suci_proto::{EndReason, LostCause, Outgoing, Unreachable};
 
 impl Sockets {
     pub(super) fn on_lost(&mut self, node: NodeId, cause: LostCause) {
@@ -16,16 +16,7 @@ impl Sockets {
                 ConnectionFailure::NoProcess
             }
             LostCause::Unreachable(_) => ConnectionFailure::Unreachable,
-            LostCause::Refused(reason) => match reason {
-                // The engine tries again after these.
-                RefusedReason::NoSocketCredit
-                | RefusedReason::NoMemory
-                | RefusedReason::TooManyPeers
-                | RefusedReason::Unread
-                | RefusedReason::NoSocketCreditHere
-                | RefusedReason::NoMemoryHere => ConnectionFailure::TimedOut,
-                _ => ConnectionFailure::NotAllowed,
-            },
+            LostCause::Refused(reason) => ConnectionFailure::Rejected(reason),
         };
         let open = match cause {
             LostCause::ProcessDied => ConnectionFailure::Reset,
@@ -56,7 +47,7 @@ impl Sockets {
                         Some(failure) => self.fail(id, failure),
                     },
                     State::Open => self.fail(id, ConnectionFailure::Reset),
-                    State::Closing => self.remove(id),
+                    State::Flushing | State::Closing => self.remove(id),
                     State::PeerClosed | State::Failed(_) => {}
                 },
                 Some(SlotUse::Listener(_) | SlotUse::Free) | None => {}
@@ -85,6 +76,10 @@ impl Sockets {
                     State::Open => {
                         self.reset(id);
                         self.fail(id, open);
+                    }
+                    State::Flushing => {
+                        self.reset(id);
+                        self.remove(id);
                     }
                     // The peer still answers CLOSE, or the session ends.
                     State::Closing | State::PeerClosed | State::Failed(_) => {}

@@ -10,6 +10,8 @@ pub(in crate::sockets) enum View {
     Listener,
     Placeholder,
     Opening,
+    /// The program closed it; the rest of a message waits for the peer.
+    Flushing(SocketId),
     Closing,
     /// It waits to be accepted.
     Unaccepted(SocketId),
@@ -22,7 +24,7 @@ impl View {
     /// Returns the peer's socket, if the connection is open.
     pub(in crate::sockets) const fn open_with(self) -> Option<SocketId> {
         match self {
-            Self::Unaccepted(remote) | Self::Open(remote) => Some(remote),
+            Self::Unaccepted(remote) | Self::Open(remote) | Self::Flushing(remote) => Some(remote),
             _ => None,
         }
     }
@@ -36,6 +38,7 @@ impl Sockets {
             Some(SlotUse::Placeholder(_)) => View::Placeholder,
             Some(SlotUse::Connection(connection)) => match connection.state {
                 State::Opening(_) => View::Opening,
+                State::Flushing => View::Flushing(connection.remote),
                 State::Closing => View::Closing,
                 State::PeerClosed | State::Failed(_) => View::Over,
                 State::Open if self.waits(id) => View::Unaccepted(connection.remote),

@@ -8,8 +8,8 @@
 use super::super::plant::{self, Fault};
 use super::super::table::view::View;
 use super::super::{
-    Address, ConnectionFailure, Packet, Readiness, Received, SendRefused, SocketId, SocketKind,
-    Sockets, channel,
+    Address, ConnectionFailure, MEMORY, MIN_WINDOW, Packet, Readiness, Received, SendRefused,
+    SocketId, SocketKind, Sockets, channel,
 };
 use bytes::Bytes;
 use std::collections::hash_map::DefaultHasher;
@@ -36,6 +36,10 @@ struct Scenario {
     backlog: usize,
     /// Messages that each end of a connection sends.
     sends: u8,
+    /// Their length in bytes, 3 at least.
+    length: usize,
+    /// Windows are as small as they can be.
+    scarce: bool,
     /// Programs may end their direction before they close.
     shutdown: bool,
     /// Listeners may be closed at any time.
@@ -57,6 +61,8 @@ struct Held {
     client: bool,
     sent: u8,
     received: u8,
+    /// Bytes of the next message.
+    partial: usize,
     was_open: bool,
     shut: bool,
     closed: bool,
@@ -102,6 +108,22 @@ const fn node(side: usize) -> NodeId {
     NodeId(side as u32)
 }
 
+impl Scenario {
+    /// Returns the bytes that are promised to others.
+    const fn promised(&self) -> u64 {
+        match self.scarce {
+            true => MEMORY / 2,
+            false => 0,
+        }
+    }
+
+    fn message(&self, tag: u16, client: bool, number: u8) -> Vec<u8> {
+        let mut bytes = vec![tag as u8, u8::from(client), number];
+        bytes.resize(self.length, 0);
+        bytes
+    }
+}
+
 impl State {
     fn new(scenario: &Scenario) -> Self {
         let mut state = Self {
@@ -113,6 +135,7 @@ impl State {
             silences: 0,
         };
         for side in 0..2 {
+            state.tables[side].memory.promised = scenario.promised();
             if scenario.listens[side] {
                 let table = &mut state.tables[side];
                 let listener = table.listen(PORT, SocketKind::Messages, scenario.backlog);
@@ -203,7 +226,7 @@ impl State {
 
     fn apply(&mut self, scenario: &Scenario, step: Step) -> Result<(), String> {
         let before = self.readiness();
-        let by_program = self.run(step)?;
+        let by_program = self.run(scenario, step)?;
         let mut changed = HashSet::new();
         for (side, table) in self.tables.iter_mut().enumerate() {
             while let Some(id) = table.poll_changed() {
@@ -243,7 +266,7 @@ impl State {
     }
 
     /// Does a step. Returns true if a program did it.
-    fn run(&mut self, step: Step) -> Result<bool, String> {
+    fn run(&mut self, scenario: &Scenario, step: Step) -> Result<bool, String> {
         match step {
             Step::Connect(side) => self.connect(side),
             Step::CloseListener(side) => {
@@ -254,8 +277,7 @@ impl State {
             Step::Accept(side) => self.accept(side)?,
             Step::Send(side, index) => {
                 let held = &mut self.programs[side].sockets[index];
-                let direction = u8::from(held.client);
-                let bytes = [held.tag as u8, direction, held.sent];
+                let bytes = scenario.message(held.tag, held.client, held.sent);
                 match self.tables[side].send(held.id, &bytes, true) {
                     Ok(length) if length == bytes.len() => held.sent += 1,
                     // The peer closed.
@@ -269,7 +291,7 @@ impl State {
                 let done = self.tables[side].shutdown(held.id);
                 done.map_err(|failure| format!("shutdown: {failure:?}"))?;
             }
-            Step::Take(side, index) => self.take(side, index)?,
+            Step::Take(side, index) => self.take(scenario, side, index)?,
             Step::Close(side, index) => {
                 let held = &mut self.programs[side].sockets[index];
                 held.closed = true;
@@ -323,6 +345,7 @@ impl State {
             client: true,
             sent: 0,
             received: 0,
+            partial: 0,
             was_open: false,
             shut: false,
             closed: false,
@@ -348,6 +371,7 @@ impl State {
             client: false,
             sent: 0,
             received: 0,
+            partial: 0,
             was_open: true,
             shut: false,
             closed: false,
@@ -355,7 +379,7 @@ impl State {
         Ok(())
     }
 
-    fn take(&mut self, side: usize, index: usize) -> Result<(), String> {
+    fn take(&mut self, scenario: &Scenario, side: usize, index: usize) -> Result<(), String> {
         let held = &self.programs[side].sockets[index];
         let peer = &self.programs[1 - side].sockets;
         let sender = peer
@@ -364,11 +388,15 @@ impl State {
         let sent = sender.map_or(0, |other| other.sent);
         match self.tables[side].take(held.id) {
             Ok(Received::Data { bytes, last }) => {
-                let expected = [held.tag as u8, u8::from(!held.client), held.received];
-                if *bytes != expected || !last {
+                let message = scenario.message(held.tag, !held.client, held.received);
+                let expected = &message[held.partial..];
+                let ends = bytes.len() == expected.len();
+                if !expected.starts_with(&bytes) || last != ends {
                     return Err(format!("{} received {bytes:?}, not {expected:?}", held.tag));
                 }
-                self.programs[side].sockets[index].received += 1;
+                let held = &mut self.programs[side].sockets[index];
+                held.partial = if last { 0 } else { held.partial + bytes.len() };
+                held.received += u8::from(last);
             }
             Ok(Received::End) if held.received != sent => {
                 return Err(format!(
@@ -430,6 +458,11 @@ impl State {
                     View::Open(remote) | View::Unaccepted(remote) => {
                         peer.get(&remote).and_then(|view| view.open_with()) == Some(id)
                     }
+                    // The peer's program has not taken the first part.
+                    View::Flushing(remote) => {
+                        peer.get(&remote).and_then(|view| view.open_with()) == Some(id)
+                            && self.tables[1 - side].readiness(remote).readable
+                    }
                     View::Over => true,
                 };
                 if !ok {
@@ -446,7 +479,8 @@ impl State {
             let table = &self.tables[side];
             if program.listener.is_none()
                 && all_closed
-                && table.count() + table.promised() as usize > 0
+                && !table.has_unsent()
+                && (table.count() > 0 || table.promised() > scenario.promised())
             {
                 return Err(format!("{side} closed all, and {} are left", table.count()));
             }
@@ -488,13 +522,20 @@ fn explore(scenario: &Scenario) -> Result<usize, String> {
 }
 
 /// The scenarios, small enough to be explored wholly.
-fn scenarios() -> [Scenario; 6] {
+fn scenarios() -> [Scenario; 8] {
     let one = Scenario {
         connects: [1, 0],
         listens: [false, true],
         backlog: 1,
         sends: 1,
+        length: 3,
         ..Scenario::default()
+    };
+    // Messages that exceed the window.
+    let long = Scenario {
+        length: MIN_WINDOW as usize + 200,
+        scarce: true,
+        ..one
     };
     [
         // Data and orderly ends, in any order.
@@ -532,6 +573,11 @@ fn scenarios() -> [Scenario; 6] {
             losses: 1,
             sends: 0,
             ..one
+        },
+        Scenario { losses: 1, ..long },
+        Scenario {
+            silences: 1,
+            ..long
         },
     ]
 }

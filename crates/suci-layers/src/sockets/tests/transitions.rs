@@ -8,7 +8,7 @@ use super::pair::{CLIENT, NOW, PORT, Pair, SERVER, arrived, node};
 use bytes::Bytes;
 use suci_proto::time::{Instant, nanos};
 use suci_proto::types::NodeId;
-use suci_proto::{Data, EndReason, LostCause, Message, SocketInput, Unreachable};
+use suci_proto::{Data, EndReason, LostCause, Message, RefusedReason, SocketInput, Unreachable};
 
 const STREAM: SocketKind = SocketKind::Stream;
 
@@ -476,4 +476,16 @@ fn the_end_of_the_node_ends_every_wait() {
         writable: true,
     };
     assert_eq!(pair.tables[CLIENT].readiness(client), ready);
+}
+
+#[test]
+fn a_node_that_refuses_this_one_says_why() {
+    for reason in [RefusedReason::TooManyPeers, RefusedReason::Version] {
+        let (mut pair, _) = Pair::listening(STREAM, 8);
+        let client = pair.connect(STREAM);
+        let lost = SocketInput::Lost(node(SERVER), LostCause::Refused(reason));
+        pair.tables[CLIENT].on_input(NOW, lost);
+        let failure = ConnectionFailure::Rejected(reason);
+        assert_eq!(pair.tables[CLIENT].status(client), Some(Err(failure)));
+    }
 }

@@ -130,3 +130,75 @@ fn a_peer_that_exceeds_its_window_is_reset() {
     }
     assert_eq!(pair.read(SERVER, server).1, Err(ConnectionFailure::Reset));
 }
+
+/// Returns the lengths of the messages that a socket received.
+fn lengths(pair: &mut Pair, id: SocketId) -> Vec<usize> {
+    let (mut all, mut length) = (Vec::new(), 0);
+    while let Ok(Received::Data { bytes, last }) = pair.tables[SERVER].take(id) {
+        length += bytes.len();
+        if last {
+            all.push(std::mem::take(&mut length));
+        }
+        pair.settle();
+    }
+    all
+}
+
+#[test]
+fn the_rest_of_a_message_follows_by_itself() {
+    let (mut pair, client, server) = Pair::connected(SocketKind::Messages);
+    let table = &mut pair.tables[CLIENT];
+    assert_eq!(table.send(client, &[1; 1_000_000], true), Ok(1_000_000));
+    assert!(table.has_unsent() && !table.readiness(client).writable);
+    assert_eq!(table.send(client, b"next", true), Err(SendRefused::Full));
+    pair.settle();
+    while pair.tables[CLIENT].poll_changed().is_some() {}
+    assert_eq!(lengths(&mut pair, server), [1_000_000]);
+    let table = &mut pair.tables[CLIENT];
+    assert_eq!(table.poll_changed(), Some(client));
+    assert!(!table.has_unsent() && table.readiness(client).writable);
+}
+
+#[test]
+fn a_socket_that_was_closed_sends_its_last_message() {
+    let (mut pair, client, server) = Pair::connected(SocketKind::Messages);
+    pair.tables[CLIENT]
+        .send(client, &[1; 200_000], true)
+        .unwrap();
+    pair.tables[CLIENT].close(client);
+    pair.settle();
+    assert_eq!(lengths(&mut pair, server), [200_000]);
+    assert_eq!(pair.tables[SERVER].take(server), Ok(Received::End));
+    assert_eq!(pair.tables[CLIENT].count(), 0);
+}
+
+#[test]
+fn the_end_waits_for_messages_that_were_accepted() {
+    let (mut pair, client, server) = Pair::connected(SocketKind::Messages);
+    pair.tables[CLIENT]
+        .send(client, &[1; 200_000], true)
+        .unwrap();
+    pair.tables[CLIENT].end();
+    pair.settle();
+    assert!(pair.tables[CLIENT].has_unsent());
+    assert_eq!(lengths(&mut pair, server), [200_000]);
+    let table = &mut pair.tables[CLIENT];
+    let closed = ConnectionFailure::Closed;
+    assert_eq!(table.status(client), Some(Err(closed)));
+    assert!(table.give_up().is_empty());
+}
+
+#[test]
+fn messages_that_were_not_sent_at_the_end_are_counted() {
+    let (mut pair, client, _) = Pair::connected(SocketKind::Messages);
+    let table = &mut pair.tables[CLIENT];
+    table.send(client, b"whole", true).unwrap();
+    table.send(client, &[1; 200_000], true).unwrap();
+    pair.settle();
+    let table = &mut pair.tables[CLIENT];
+    table.end();
+    let closed = SendRefused::Failed(ConnectionFailure::Closed);
+    assert_eq!(table.send(client, b"late", true), Err(closed));
+    assert_eq!(table.give_up(), [(node(SERVER), 1)].into());
+    assert!(!table.has_unsent());
+}
