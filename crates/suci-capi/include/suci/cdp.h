@@ -31,7 +31,7 @@
  * the Cyclops-64 (University of Delaware). Differences and additions:
  *
  *   Messages may have any length, not only 1,480 bytes. CDP_STREAM makes a socket a byte stream.
- *   There are no routes: cdp_init() refuses `forward`.
+ *   Routes stand in the address book (SUCI_BOOK: "7 via 3"), not in the calls.
  *   A socket is no descriptor of the system. cdp_fd() gives one for poll() and epoll.
  *   cdp_allow_insecure_network(), cdp_end(), cdp_add_node(), cdp_address(), cdp_more(),
  *     cdp_shutdown(), cdp_fd(), cdp_setopt(), cdp_getsockname(), cdp_getpeername() and cdp_error()
@@ -96,7 +96,7 @@ enum cdp_option {
     CDP_NONBLOCKING = 2,  /* Not 0: calls that would wait fail with EAGAIN. */
     CDP_RECV_TIMEOUT = 3, /* Longest wait of cdp_recv() and cdp_accept() in ms; 0: without end. */
     CDP_SEND_TIMEOUT = 4, /* Longest wait of cdp_send() in ms; 0: without end. */
-    CDP_MAX_MESSAGE = 5   /* Bytes of the longest message that is received; 64 MiB at first. */
+    CDP_MAX_MESSAGE = 5   /* Bytes of the longest message that is received; 1 MiB at first. */
 };
 
 /* ------------------------------------------------------------------------------------------------
@@ -112,13 +112,14 @@ int cdp_allow_insecure_network(void);
 /* Opens the node of this process. `node` is its ID; -1 takes that of `suci run` (SUCI_ID). `ifv`
  * has `ifi` texts, at most one: the address and UDP port at which the node is reached, as
  * "127.0.0.1:7000" (port 0: a free one). Without one the address book (SUCI_BOOK) says it, which
- * also says where other nodes are. `forward` must be 0.
- * Errors: EOPNOTSUPP: `forward` is not 0; EBUSY: the node is open; EADDRINUSE; EINVAL: also if the
- *   address is beyond loopback and there is no key. Blocks: no. */
+ * also says where other nodes are, and through which they are reached. If `forward` is not 0, the
+ * node sends on the packets of nodes that reach each other through it.
+ * Errors: EBUSY: the node is open; EADDRINUSE; EINVAL: also if the address is beyond loopback and
+ *   there is no key. Blocks: no. */
 int cdp_init(int node, const char *const *ifv, int ifi, int forward);
 
 /* Closes all sockets and the node. Waits until the other nodes have what was sent to them, for at
- * most 60 seconds.
+ * most 60 seconds. The rest of a long message waits for 45 of them until its receiver reads.
  * Errors: ETIMEDOUT: some do not have everything. The node is closed all the same. Blocks: 60
  *   seconds at most. */
 int cdp_end(void);
@@ -174,8 +175,8 @@ ssize_t cdp_send(int s, const void *buf, size_t len);
 /* Receives a message, or of a stream what is there, `len` bytes at most. Returns the number of
  * bytes; 0 once the peer sends nothing more (and for an empty message). The rest of a message
  * longer than `len` comes with the next calls. Waits, unless `nonblocking` is not 0.
- * Errors: EAGAIN: nothing is there; EMSGSIZE: the message is longer than CDP_MAX_MESSAGE;
- *   ECONNRESET; ETIMEDOUT; ENOTCONN. Blocks: yes. */
+ * Errors: EAGAIN: nothing is there; EMSGSIZE: the message is longer than CDP_MAX_MESSAGE, and can
+ *   be received once that is raised; ECONNRESET; ETIMEDOUT; ENOTCONN. Blocks: yes. */
 ssize_t cdp_recv(int s, void *buf, size_t len, int nonblocking);
 
 /* Returns 1 if the last message has bytes left that the next cdp_recv() gives, or 0. Blocks: no. */
@@ -190,7 +191,8 @@ int cdp_shutdown(int s);
 int cdp_close(int s);
 
 /* Returns a descriptor that poll() and epoll show as readable when cdp_recv() or cdp_accept() would
- * not wait, and as writable when cdp_send() would not. It belongs to the socket: do not read, write
+ * not wait, and as writable when cdp_send() would not. It is readable, too, when a part of a message
+ * of more than 64 KiB is there, and cdp_recv() waits for the others: pass `nonblocking`. It belongs to the socket: do not read, write
  * or close it.
  * Errors: ENOTCONN: the socket neither listens nor connects; EMFILE. Blocks: no. */
 int cdp_fd(int s);

@@ -57,15 +57,11 @@ pub(super) fn allow_insecure_network() -> Result<(), Failure> {
 }
 
 pub(super) fn initialize(node: c_int, listen: Option<&str>, forward: bool) -> Result<(), Failure> {
-    if forward {
-        let text = "forward is not 0: this version has no routes, pass 0";
-        return Err(Failure::new(ERRNO_BIT | libc::EOPNOTSUPP, text));
-    }
     let mut program = lock();
     if program.is_some() {
         return Err(is_open());
     }
-    let mut builder = Node::builder();
+    let mut builder = Node::builder().forward(forward);
     if INSECURE_NETWORK.load(Ordering::Relaxed) {
         builder = builder.allow_insecure_network();
     }

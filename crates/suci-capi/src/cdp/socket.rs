@@ -63,8 +63,6 @@ struct Options {
 pub(super) struct CdpSocket {
     state: Mutex<State>,
     options: Mutex<Options>,
-    /// The rest of a message that the program's buffer did not hold.
-    rest: Mutex<Bytes>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -121,7 +119,6 @@ impl CdpSocket {
         Self {
             state: Mutex::new(state),
             options: Mutex::default(),
-            rest: Mutex::default(),
         }
     }
 
@@ -204,7 +201,9 @@ impl CdpSocket {
     pub(super) fn connect(&self, node: &SharedNode, peer: Address) -> Result<(), Failure> {
         let options = *lock(&self.options);
         let waits = !options.nonblocking;
-        let began = self.begin_to_connect(node, peer, options.stream)?;
+        let port = self.bound_port();
+        let began = self.begin_to_connect(node, peer, options.stream);
+        let began = began.inspect_err(|_| self.bind_again(node, port))?;
         self.apply(options)?;
         let mut cx = Context::from_waker(Waker::noop());
         if !waits {
@@ -218,10 +217,31 @@ impl CdpSocket {
         }
         let connected = began.wait();
         if connected.is_err() {
-            // The program may try again with the same socket.
+            // The program may try again with the same socket. The port is free once the
+            // connection is gone.
+            drop(began);
             *lock(&self.state) = State::New(None);
+            self.bind_again(node, port);
         }
         connected.map_err(failure)
+    }
+
+    /// Returns the port to which the program bound the socket.
+    fn bound_port(&self) -> Option<u16> {
+        match &*lock(&self.state) {
+            State::New(Some(bound)) => Some(bound.port()),
+            _ => None,
+        }
+    }
+
+    /// Binds a new socket to the port that it had before an attempt to connect, which failed.
+    fn bind_again(&self, node: &SharedNode, port: Option<u16>) {
+        if let Some(port) = port
+            && let State::New(bound @ None) = &mut *lock(&self.state)
+        {
+            // Another socket may have taken the port meanwhile.
+            *bound = node.sockets().bind(port).ok();
+        }
     }
 
     /// Makes a new socket one that connects.
@@ -285,26 +305,17 @@ impl CdpSocket {
                 at_once(stream.poll_read_bytes(&mut cx, most)).map_err(failure)
             }
             (Connecting::Messages(socket), waiting) => {
-                let rest = core::mem::take(&mut *lock(&self.rest));
-                let message = match (rest.is_empty(), waiting) {
-                    (false, _) => Some(rest),
-                    (true, Waiting::Allowed) => socket.recv().map_err(failure)?,
-                    (true, Waiting::Refused) => {
-                        at_once(socket.poll_recv(&mut cx)).map_err(failure)?
-                    }
+                let part = match waiting {
+                    Waiting::Allowed => socket.recv_part(most),
+                    Waiting::Refused => at_once(socket.poll_recv_part(&mut cx, most)),
                 };
-                let mut message = message.unwrap_or_default();
-                let length = message.len().min(most);
-                let part = message.split_to(length);
-                // The next call gets what does not fit.
-                *lock(&self.rest) = message;
-                Ok(part)
+                Ok(part.map_err(failure)?.unwrap_or_default())
             }
         }
     }
 
     pub(super) fn has_rest(&self) -> bool {
-        !lock(&self.rest).is_empty()
+        matches!(&*lock(&self.state), State::Messages(socket) if socket.has_rest())
     }
 
     pub(super) fn shutdown(&self) -> Result<(), Failure> {
