@@ -271,11 +271,18 @@ impl Sockets {
             connection.sent.ended = false;
             return Err(failure);
         }
-        if connection.state == State::Open {
+        // The rest of a message goes first.
+        if connection.state == State::Open && connection.sent.rest.is_empty() {
+            self.push_shutdown(id);
+        }
+        Ok(())
+    }
+
+    fn push_shutdown(&mut self, id: SocketId) {
+        if let Some(connection) = self.connection(id) {
             let (to, from) = (connection.remote, id);
             self.push_of(id, Packet::Shutdown { to, from });
         }
-        Ok(())
     }
 
     /// Closes a socket for the program, which loses what it has not read. What it sent before is

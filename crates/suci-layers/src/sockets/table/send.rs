@@ -94,10 +94,19 @@ impl Sockets {
     /// Goes on with what waited for the rest of a message.
     fn on_rest_sent(&mut self, id: SocketId) {
         self.unsent.remove(&id);
-        match self.connection(id).map(|connection| connection.state) {
-            Some(State::Flushing) => self.push_close(id),
-            Some(State::Open) if self.ending => self.fail(id, ConnectionFailure::Closed),
-            _ => self.changed.push_back(id),
+        let Some(connection) = self.connection(id) else {
+            return;
+        };
+        let is_ended = connection.sent.ended;
+        match connection.state {
+            State::Flushing => self.push_close(id),
+            State::Open if self.ending => self.fail(id, ConnectionFailure::Closed),
+            _ => {
+                self.changed.push_back(id);
+                if is_ended {
+                    self.push_shutdown(id);
+                }
+            }
         }
     }
 

@@ -522,7 +522,7 @@ fn explore(scenario: &Scenario) -> Result<usize, String> {
 }
 
 /// The scenarios, small enough to be explored wholly.
-fn scenarios() -> [Scenario; 8] {
+fn scenarios() -> [Scenario; 9] {
     let one = Scenario {
         connects: [1, 0],
         listens: [false, true],
@@ -575,6 +575,10 @@ fn scenarios() -> [Scenario; 8] {
             ..one
         },
         Scenario { losses: 1, ..long },
+        Scenario {
+            shutdown: true,
+            ..long
+        },
         Scenario {
             silences: 1,
             ..long
