@@ -16,6 +16,10 @@ use crate::error::{self, Result};
 /// The type of an Ethernet interface in `/sys/class/net/*/type` (`ARPHRD_ETHER`).
 const ETHERNET: &str = "1";
 
+/// The greatest MTU of an interface that AF_XDP takes: a frame and 256 bytes in front of it share a
+/// page of 4 KiB.
+const MOST_XDP_MTU: u32 = 4_096 - 256 - 14;
+
 /// Sources of time whose reading needs no call of the kernel.
 const FAST_CLOCKS: [&str; 4] = [
     "tsc",
@@ -73,8 +77,9 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode> {
     let own_type = BackendKind::Ethernet(EtherType::LOCAL_EXPERIMENTAL);
     let what = "frames of an EtherType of their own between nodes of one network";
     findings.push(packets("ethernet", own_type, what));
-    findings.push(af_xdp());
-    findings.extend(interfaces(Path::new("/sys/class/net")));
+    let all = Path::new("/sys/class/net");
+    findings.push(af_xdp(all));
+    findings.extend(interfaces(all));
     findings.push(processors());
     findings.extend(clock());
     error::print(format_args!("{}", shown(args.json, &findings)))?;
@@ -143,23 +148,73 @@ fn packets(name: &str, backend: BackendKind, what: &str) -> Finding {
     Finding::new(format!("backend {name}"), state, text)
 }
 
-/// The kernel's leave is asked for at loopback, where nothing is attached: an interface may lose
-/// its link for a moment when a program comes to it.
-fn af_xdp() -> Finding {
+/// The kernel opens such a socket at loopback, where none is attached: an interface may lose its
+/// link for a moment when a program comes to it. Then each interface is judged by its MTU.
+fn af_xdp(all: &Path) -> Finding {
     let (state, text) = match node(BackendKind::AfXdp) {
-        Err(Error::Bind { source, .. }) if source.kind() == ErrorKind::InvalidInput => (
-            State::Good,
-            "frames in shared memory, by SUCI_BACKEND=af_xdp at an Ethernet interface".to_owned(),
-        ),
+        Ok(_) => at_interfaces(all),
+        Err(Error::Bind { source, .. }) if source.kind() == ErrorKind::InvalidInput => {
+            at_interfaces(all)
+        }
         Err(Error::Bind { source, .. }) => (State::Absent, source.to_string()),
         Err(error) => (State::Absent, error.to_string()),
-        Ok(_) => (State::Good, "by SUCI_BACKEND=af_xdp".to_owned()),
     };
     Finding::new("backend af_xdp", state, text)
 }
 
-/// The network interfaces that the kernel lists in the directory.
-fn interfaces(all: &Path) -> Vec<Finding> {
+/// Says at which interfaces of the directory AF_XDP can be, if the kernel has it.
+fn at_interfaces(all: &Path) -> (State, String) {
+    let (mut fit, mut wide) = (Vec::new(), Vec::new());
+    for name in names(all) {
+        match Interface::read(all, &name) {
+            Some(it) if !it.is_ethernet || it.is_down => {}
+            Some(it) if it.mtu > MOST_XDP_MTU => wide.push((name, it.mtu)),
+            Some(_) => fit.push(name),
+            None => {}
+        }
+    }
+    let mut text = match fit.is_empty() {
+        true => "no Ethernet interface that is up".to_owned(),
+        false => {
+            let at = fit.join(", ");
+            format!("frames in shared memory, by SUCI_BACKEND=af_xdp at {at}")
+        }
+    };
+    for (name, mtu) in wide {
+        // Writing into a string cannot fail.
+        let _ = write!(
+            text,
+            "; not at {name}, whose MTU is {mtu}, as root: ip link set {name} mtu {MOST_XDP_MTU}"
+        );
+    }
+    match fit.is_empty() {
+        true => (State::Absent, text),
+        false => (State::Good, text),
+    }
+}
+
+/// A network interface, as the kernel tells of it.
+struct Interface {
+    mtu: u32,
+    is_ethernet: bool,
+    is_down: bool,
+}
+
+impl Interface {
+    /// Reads about an interface that the directory lists; `None` if it cannot be read.
+    fn read(all: &Path, name: &str) -> Option<Self> {
+        let read = |file: &str| line(&all.join(name).join(file));
+        Some(Self {
+            mtu: read("mtu")?.parse().ok()?,
+            is_ethernet: read("type").as_deref() == Some(ETHERNET),
+            // Some interfaces do not know; they work.
+            is_down: read("operstate").as_deref() == Some("down"),
+        })
+    }
+}
+
+/// The names of the network interfaces that the kernel lists in the directory.
+fn names(all: &Path) -> Vec<String> {
     let mut names: Vec<String> = fs::read_dir(all)
         .into_iter()
         .flatten()
@@ -167,17 +222,20 @@ fn interfaces(all: &Path) -> Vec<Finding> {
         .collect();
     names.sort();
     names
-        .iter()
-        .filter_map(|name| interface(all, name))
-        .collect()
+}
+
+fn interfaces(all: &Path) -> Vec<Finding> {
+    let names = names(all);
+    let findings = names.iter().map(|name| interface(all, name));
+    findings.flatten().collect()
 }
 
 fn interface(all: &Path, name: &str) -> Option<Finding> {
-    let read = |file: &str| line(&all.join(name).join(file));
-    let mtu: u32 = read("mtu")?.parse().ok()?;
-    let is_ethernet = read("type").as_deref() == Some(ETHERNET);
-    // Some interfaces do not know; they work.
-    let is_down = read("operstate").as_deref() == Some("down");
+    let Interface {
+        mtu,
+        is_ethernet,
+        is_down,
+    } = Interface::read(all, name)?;
     let kind = if is_ethernet {
         "Ethernet"
     } else {
@@ -264,6 +322,23 @@ good    interface lo: no Ethernet, MTU 65536
 poor    interface tun0: no Ethernet, MTU 1000; too narrow for packets of 1,200 bytes, as root: ip \
                         link set tun0 mtu 1500";
         assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn af_xdp_is_good_only_where_frames_fit() {
+        let dir = made(&[
+            ("eth0", ["1500", "1", "up"]),
+            ("eth1", ["9000", "1", "up"]),
+            ("eth2", ["1500", "1", "down"]),
+            ("lo", ["65536", "772", "unknown"]),
+        ]);
+        let (state, text) = at_interfaces(dir.path());
+        assert_eq!(state, State::Good);
+        let expected = "frames in shared memory, by SUCI_BACKEND=af_xdp at eth0; not at eth1, \
+                        whose MTU is 9000, as root: ip link set eth1 mtu 3826";
+        assert_eq!(text, expected);
+        let none = made(&[("lo", ["65536", "772", "unknown"])]);
+        assert_eq!(at_interfaces(none.path()).0, State::Absent);
     }
 
     #[test]

@@ -108,6 +108,35 @@ fn trains_of_frames_arrive_whole() {
     }
 }
 
+/// An MTU that is raised while the socket is open does not change its memory: what does not fit is
+/// too big, and does not wait for ever.
+#[test]
+fn a_raised_mtu_does_not_stop_the_sender() {
+    let [a, b] = pair(1_500);
+    let (mut from, mut to) = (xdp(&a, A), udp(&b, B));
+    a.enter();
+    let dest = to.local_addr();
+    for _ in 0..2 {
+        send(&mut *from, dest, 1, b"-", Ecn::NotEct);
+        assert_eq!(drain(&mut *to, 1).len(), 1);
+    }
+    b.inside(|| ip("link set eth1 mtu 3000"));
+    a.inside(|| ip("link set eth0 mtu 3000"));
+    let bytes = pattern(2_500);
+    let slices = [IoSlice::new(&bytes)];
+    let train = Train {
+        dest,
+        source: None,
+        ecn: Ecn::NotEct,
+        segment: bytes.len(),
+        slices: &slices,
+        len: bytes.len(),
+    };
+    assert_eq!(from.send(&train).unwrap(), SendOutcome::TooBig);
+    send(&mut *from, dest, 1_900, &pattern(1_900), Ecn::NotEct);
+    assert_eq!(drain(&mut *to, 1).len(), 1);
+}
+
 /// A firewall that lets nothing in or out does not concern frames.
 #[test]
 fn frames_pass_by_the_kernels_ip() {

@@ -38,6 +38,9 @@ const LEAST_CHARGE: usize = 768;
 /// Most frames of a queue to receive into.
 const MOST_FRAMES: usize = 16_384;
 
+/// Bytes of a frame at the usual MTU.
+const ORDINARY_FRAME: usize = 1_500 + frame::ETHERNET;
+
 /// Looks at the sockets that find frames, after which the UDP socket has its turn.
 const LOOKS_BEFORE_UDP: u32 = 16;
 
@@ -88,13 +91,13 @@ impl AfXdp {
         let interface = Interface::of(*local.ip(), udp.as_fd())?;
         let map = SocketMap::new(receive_queues(&interface.name())).map_err(explained)?;
         if interface.is_loopback {
+            // Says first whether the kernel has such sockets, which `suci doctor` asks here.
+            drop(Xsk::new(ORDINARY_FRAME, frames_of(0)).map_err(explained)?);
             let text = format!("{local} is loopback, which has no frames: use the UDP backend");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
         let granted = udp.capabilities().recv_buffer.min(options.recv_buffer);
-        let frames = (granted / LEAST_CHARGE).clamp(512, MOST_FRAMES);
-        // The next lower power of two.
-        let frames = 1_u32 << frames.ilog2();
+        let frames = frames_of(granted);
         let (queues, program) = open(&map, &interface, local, frames).map_err(explained)?;
         let any = epoll(&udp, &queues)?;
         Ok(Self {
@@ -123,6 +126,10 @@ impl AfXdp {
         let Some(socket) = self.queues.first_mut() else {
             return self.udp.send(train);
         };
+        // The MTU may have been raised after the memory was divided into frames.
+        if HEADERS + segment > socket.frame_size() {
+            return Ok(SendOutcome::TooBig);
+        }
         let mut headers = frame::headers(addresses, train.ecn, segment, Checksum::Absent);
         let mut bytes = Gathered::new(train);
         let (mut sent, mut left) = (0, train.len);
@@ -395,12 +402,20 @@ fn open_now(
     let longest = interface.mtu + frame::ETHERNET;
     let mut queues = Vec::new();
     for number in 0..map.queues() {
-        let socket = Xsk::open(interface.index, number, longest, frames)?;
+        let socket = Xsk::new(longest, frames)?;
+        socket.bind(interface.index, number)?;
         map.set(number, socket.fd())?;
         queues.push(socket);
     }
     let program = bpf::attach(map, interface.index, interface.ethernet, local)?;
     Ok((queues, program))
+}
+
+/// How many frames to receive into a receive buffer of so many bytes is worth: a power of two.
+fn frames_of(recv_buffer: usize) -> u32 {
+    let frames = (recv_buffer / LEAST_CHARGE).clamp(512, MOST_FRAMES);
+    // The next lower power of two.
+    1_u32 << frames.ilog2()
 }
 
 /// How many receive queues an interface has.

@@ -40,17 +40,12 @@ pub(super) enum Put {
 }
 
 impl Xsk {
-    /// Opens a socket for the queue `queue` of the interface `index`, whose frames have at most
-    /// `longest` bytes, with `receive_frames` frames to receive into, a power of two.
+    /// Opens a socket for an interface whose frames have at most `longest` bytes, with
+    /// `receive_frames` frames to receive into, a power of two.
     ///
     /// # Errors
     /// `InvalidInput` for frames that no memory page holds; else the system's error.
-    pub(super) fn open(
-        index: u32,
-        queue: u32,
-        longest: usize,
-        receive_frames: u32,
-    ) -> io::Result<Self> {
+    pub(super) fn new(longest: usize, receive_frames: u32) -> io::Result<Self> {
         let frame_size = frame_size(longest)?;
         let frames = (receive_frames + SEND_FRAMES) as usize;
         let memory = Mapping::memory(frames * frame_size)?;
@@ -103,8 +98,20 @@ impl Xsk {
             this.fill.put(u64::from(number) * frame_size as u64);
         }
         this.fill.publish();
-        bind(this.fd.as_fd(), index, queue)?;
         Ok(this)
+    }
+
+    /// Binds it to the queue `queue` of the interface `index`.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub(super) fn bind(&self, index: u32, queue: u32) -> io::Result<()> {
+        bind(self.fd.as_fd(), index, queue)
+    }
+
+    /// Returns the length of the longest frame that it sends, in bytes.
+    pub(super) const fn frame_size(&self) -> usize {
+        self.frame_size
     }
 
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
