@@ -571,6 +571,14 @@ mod tests {
         (dir, file)
     }
 
+    #[test]
+    fn a_missing_file_of_public_keys_is_not_said_to_be_one_of_keygen() {
+        let missing = PublicKeysFile::new("/nonexistent/public.keys").read();
+        let said = missing.unwrap_err().to_string();
+        assert!(said.starts_with("file /nonexistent/public.keys"), "{said}");
+        assert!(said.contains("suci key public"), "{said}");
+    }
+
     fn mode(file: &KeyFile) -> u32 {
         fs::metadata(file.path()).unwrap().permissions().mode() & 0o7777
     }
