@@ -16,7 +16,8 @@ pub(crate) fn sources() -> PathBuf {
 
 /// The program of `library`, compiled unless it is up to date.
 pub(crate) fn binary(library: &Library) -> Result<PathBuf> {
-    let program = bench::contenders().join(format!("contender-{}", library.source));
+    let program =
+        bench::contenders().join(format!("contender-{}-{}", library.source, library.compiler));
     let source = sources().join(library.source).with_extension("c");
     let lockfile = sources().join("Cargo.lock");
     let mut inputs = with_extension(&sources(), "h")?;

@@ -1,12 +1,16 @@
 //! The halo exchange: processes of one machine that exchange edges with their neighbours and add up
 //! a number, over and over. All ranks of a turn start anew; contenders take turns within a round.
 
+use std::path::Path;
+use std::process::Command;
+
 use serde_json::json;
 use xtask::error::Result;
 use xtask::{exec, figures};
 
 use crate::compile;
 use crate::contenders::Library;
+use crate::mpi;
 use crate::processes::{self, Taken};
 
 const MPICH: Library = Library {
@@ -75,12 +79,17 @@ pub(crate) fn run(args: &HaloArgs) -> Result<()> {
                     };
                     let taken = match CONTENDERS[at] {
                         "mpich" => {
-                            let numbers = [edge.to_string(), args.iterations.to_string()];
-                            processes::under_mpiexec(&mpich, processes, &numbers)?
+                            let mut command = mpi::mpich(processes);
+                            command.arg(&mpich);
+                            command.args([edge.to_string(), args.iterations.to_string()]);
+                            processes::started("mpich", command)?
                         }
                         transport => {
-                            let rest = [edge.to_string(), args.iterations.to_string()];
-                            processes::ranks(&own, transport, processes, &rest)?
+                            let rest = [edge, args.iterations as usize];
+                            processes::ranks(
+                                transport,
+                                commands(&own, transport, processes, rest)?,
+                            )?
                         }
                     };
                     turns[at].push(taken);
@@ -90,6 +99,25 @@ pub(crate) fn run(args: &HaloArgs) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// `halo-rank TRANSPORT PROCESSES RANK PORT` and the `rest`, for each rank.
+fn commands(
+    program: &Path,
+    transport: &str,
+    processes: usize,
+    rest: [usize; 2],
+) -> Result<Vec<Command>> {
+    let port = usize::from(processes::free_ports(processes)?);
+    let command = |rank: usize| {
+        let mut command = Command::new(program);
+        let numbers = [processes, rank, port].into_iter().chain(rest);
+        command
+            .arg(transport)
+            .args(numbers.map(|number| number.to_string()));
+        command
+    };
+    Ok((0..processes).map(command).collect())
 }
 
 fn report(args: &HaloArgs, processes: usize, edge: usize, turns: &[Vec<Taken>; 3]) {

@@ -1,13 +1,18 @@
-//! One-sided and collective operations beside those of MPICH. All processes of a turn start anew;
-//! contenders take turns within a round.
+//! One-sided and collective operations beside those of MPICH and Open MPI: between two network
+//! namespaces beside their TCP, and on one machine, over shared memory, beside theirs. All
+//! processes of a turn start anew; contenders take turns within a round.
+
+use std::path::PathBuf;
+use std::process::Command;
 
 use serde_json::json;
-use xtask::error::Result;
+use xtask::error::{Context, Failure, Result};
+use xtask::netns::Pair;
 use xtask::{exec, figures};
 
-use crate::compile;
 use crate::contenders::Library;
 use crate::processes::{self, Taken};
+use crate::{compile, mpi};
 
 const MPICH: Library = Library {
     source: "layers",
@@ -17,18 +22,35 @@ const MPICH: Library = Library {
     packages: "mpich libmpich-dev",
 };
 
+const OPEN_MPI: Library = Library {
+    source: "layers",
+    compiler: "mpicc.openmpi",
+    link: &[],
+    bundle: None,
+    packages: "openmpi-bin libopenmpi-dev",
+};
+
+/// The operations that process 0 does at process 1.
+const ONE_SIDED: [&str; 4] = ["put", "get", "add", "atomics"];
+
+/// The port of the first process in a namespace, which has no other programs.
+const PORT: u16 = 7_000;
+
 /// The choice of operations, and the length of a measurement.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct LayersArgs {
-    /// Operations: put, get, add, barrier, allreduce
-    #[arg(long, value_delimiter = ',', value_parser = ["put", "get", "add", "barrier", "allreduce"],
-        default_values = ["put", "get", "add", "barrier", "allreduce"])]
+    /// Operations: put, get, add (fetch and add), atomics (adds without a result, 64 under way),
+    /// barrier, allreduce
+    #[arg(long, value_delimiter = ',',
+        value_parser = ["put", "get", "add", "atomics", "barrier", "allreduce"],
+        default_values = ["put", "get", "add", "atomics", "barrier", "allreduce"])]
     only: Vec<String>,
     /// Processes; one-sided operations are between the first two
     #[arg(long, default_values_t = [2, 4, 8], value_delimiter = ',',
         value_parser = clap::value_parser!(u16).range(2..=64))]
     processes: Vec<u16>,
-    /// Iterations of a turn with small messages; with longer ones there are fewer
+    /// Iterations of a turn with small messages; a tenth if processes are more than processors, and
+    /// fewer with longer messages
     #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(10..))]
     iterations: u32,
     /// How often each contender has its turn
@@ -39,63 +61,226 @@ pub(crate) struct LayersArgs {
     json: bool,
 }
 
-/// `mpich-tcp` uses TCP, as between machines; `mpich` what it uses on one machine: shared memory.
-const CONTENDERS: [&str; 3] = ["suci", "mpich-tcp", "mpich"];
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Half of the processes in each of two, joined by a veth cable. They use the network alone.
+    Namespaces,
+    /// This machine. Processes share memory.
+    Machine,
+}
+
+impl Place {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Namespaces => "namespaces",
+            Self::Machine => "machine",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Program {
+    Suci,
+    Mpich,
+    OpenMpi,
+}
+
+struct Contender {
+    name: &'static str,
+    place: Place,
+    program: Program,
+}
+
+const fn contender(name: &'static str, place: Place, program: Program) -> Contender {
+    Contender {
+        name,
+        place,
+        program,
+    }
+}
+
+/// Each is compared with Suci in the same place.
+const CONTENDERS: [Contender; 6] = [
+    contender("suci", Place::Namespaces, Program::Suci),
+    contender("mpich-tcp", Place::Namespaces, Program::Mpich),
+    contender("openmpi-tcp", Place::Namespaces, Program::OpenMpi),
+    contender("suci-shm", Place::Machine, Program::Suci),
+    contender("mpich-shm", Place::Machine, Program::Mpich),
+    contender("openmpi-shm", Place::Machine, Program::OpenMpi),
+];
+
+/// One operation among so many processes.
+struct Point<'a> {
+    what: &'a str,
+    processes: usize,
+    bytes: u32,
+    iterations: u32,
+    /// More processes than processors.
+    is_oversubscribed: bool,
+}
+
+impl LayersArgs {
+    fn points(&self) -> Vec<Point<'_>> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let mut points = Vec::new();
+        for what in &self.only {
+            let is_one_sided = ONE_SIDED.contains(&what.as_str());
+            let counts = if is_one_sided {
+                &[2]
+            } else {
+                &self.processes[..]
+            };
+            for processes in counts.iter().map(|count| usize::from(*count)) {
+                let is_oversubscribed = processes > cores;
+                let most = self.iterations / if is_oversubscribed { 10 } else { 1 };
+                points.extend(sizes(what).iter().map(|&bytes| Point {
+                    what,
+                    processes,
+                    bytes,
+                    iterations: (most * 8_192 / (8_192 + bytes)).max(10),
+                    is_oversubscribed,
+                }));
+            }
+        }
+        points
+    }
+}
+
+/// The programs, and where they run.
+struct Bench {
+    suci: PathBuf,
+    mpich: PathBuf,
+    /// Its program, or why there is none.
+    open_mpi: Result<PathBuf>,
+    pair: Pair,
+    book: tempfile::NamedTempFile,
+}
 
 /// Measures and prints.
 pub(crate) fn run(args: &LayersArgs) -> Result<()> {
-    let own = exec::target_dir().join("release/layers-rank");
-    let mpich = compile::binary(&MPICH)?;
-    if !args.json {
-        println!(
-            "operation  processes    bytes  contender  us/operation       min       max   cpu us  \
-             suci's time"
-        );
-    }
-    for what in &args.only {
-        let one_sided = matches!(what.as_str(), "put" | "get" | "add");
-        for &processes in args
-            .processes
-            .iter()
-            .take(if one_sided { 1 } else { usize::MAX })
-        {
-            for &bytes in sizes(what) {
-                let iterations = (args.iterations * 8_192 / (8_192 + bytes)).max(10);
-                let mut turns = CONTENDERS.map(|_| Vec::new());
-                for round in 0..args.rounds {
-                    let (number, rounds) = (round + 1, args.rounds);
-                    eprintln!(
-                        "{what}, {processes} processes, {bytes} B: round {number} of {rounds}"
-                    );
-                    for at in 0..CONTENDERS.len() {
-                        let at = match round % 2 {
-                            0 => at,
-                            _ => CONTENDERS.len() - 1 - at,
-                        };
-                        let numbers = [bytes.to_string(), iterations.to_string()];
-                        let count = usize::from(processes);
-                        let taken = match CONTENDERS[at] {
-                            "suci" => processes::ranks(&own, what, count, &numbers)?,
-                            other => {
-                                let [bytes, iterations] = numbers;
-                                let transport = match other {
-                                    "mpich-tcp" => "tcp",
-                                    _ => "default",
-                                };
-                                let what = what.clone();
-                                let all = [what, bytes, iterations, transport.to_owned()];
-                                processes::under_mpiexec(&mpich, count, &all)?
-                            }
-                        };
-                        turns[at].push(taken);
-                    }
-                }
-                let label = (what.as_str(), processes, bytes);
-                report(args.json, label, iterations, &turns);
-            }
+    let bench = Bench::new()?;
+    let mut present: Vec<&Contender> = CONTENDERS.iter().collect();
+    if let Err(why) = &bench.open_mpi {
+        present.retain(|contender| contender.program != Program::OpenMpi);
+        match args.json {
+            true => println!(
+                "{}",
+                json!({"contender": "openmpi", "absent": why.to_string()})
+            ),
+            false => println!("openmpi is absent: {why}"),
         }
     }
+    if !args.json {
+        println!(
+            "operation  processes    bytes  contender    us/operation       min       max   cpu us \
+             \x20operations/s  suci's time"
+        );
+    }
+    for point in args.points() {
+        let (what, processes, bytes) = (point.what, point.processes, point.bytes);
+        let mut turns: Vec<_> = present.iter().map(|_| Vec::new()).collect();
+        for round in 1..=args.rounds {
+            let rounds = args.rounds;
+            eprintln!("{what}, {processes} processes, {bytes} B: round {round} of {rounds}");
+            for at in 0..present.len() {
+                let at = match round % 2 {
+                    0 => at,
+                    _ => present.len() - 1 - at,
+                };
+                turns[at].push(bench.turn(present[at], &point)?);
+            }
+        }
+        report(args.json, &point, &present, &turns);
+    }
     Ok(())
+}
+
+impl Bench {
+    fn new() -> Result<Self> {
+        let mut bench = Self {
+            suci: exec::target_dir().join("release/layers-rank"),
+            mpich: compile::binary(&MPICH)?,
+            open_mpi: compile::binary(&OPEN_MPI),
+            pair: Pair::new()?,
+            book: tempfile::NamedTempFile::new()?,
+        };
+        // Its starter may refuse.
+        let trial = Point {
+            what: "barrier",
+            processes: 2,
+            bytes: 8,
+            iterations: 10,
+            is_oversubscribed: false,
+        };
+        let all = CONTENDERS.iter();
+        let of_open_mpi = all.filter(|contender| contender.program == Program::OpenMpi);
+        let tried = of_open_mpi.map(|contender| bench.turn(contender, &trial));
+        if let Err(why) = tried.collect::<Result<Vec<Taken>>>() {
+            bench.open_mpi = Err(why);
+        }
+        Ok(bench)
+    }
+
+    fn turn(&self, contender: &Contender, point: &Point<'_>) -> Result<Taken> {
+        let (name, place) = (contender.name, contender.place);
+        let across = (place == Place::Namespaces).then_some(&self.pair);
+        let (processes, is_oversubscribed) = (point.processes, point.is_oversubscribed);
+        let mut starter = match (contender.program, across) {
+            (Program::Suci, _) => return processes::ranks(name, self.suci(place, point)?),
+            (Program::Mpich, None) => mpi::mpich(processes),
+            (Program::Mpich, Some(pair)) => mpi::mpich_across(pair, processes),
+            (Program::OpenMpi, pair) => mpi::open_mpi(pair, processes, is_oversubscribed),
+        };
+        starter.arg(match contender.program {
+            Program::OpenMpi => match &self.open_mpi {
+                Ok(program) => program,
+                Err(why) => return Err(Failure::new(why.to_string())),
+            },
+            _ => &self.mpich,
+        });
+        starter.args(arguments(point));
+        starter.arg(match place {
+            Place::Namespaces => "tcp",
+            Place::Machine => "default",
+        });
+        processes::started(name, starter)
+    }
+
+    /// The processes of Suci, after writing their book.
+    fn suci(&self, place: Place, point: &Point<'_>) -> Result<Vec<Command>> {
+        let (pair, count) = (&self.pair, point.processes);
+        let [in_a, _] = mpi::halves(count);
+        let first = match place {
+            Place::Namespaces => PORT,
+            Place::Machine => processes::free_ports(count)?,
+        };
+        let (mut book, mut commands) = (String::new(), Vec::new());
+        for (rank, port) in (0..count).zip(first..) {
+            let (mut command, address) = match place {
+                Place::Machine => (Command::new(&self.suci), "127.0.0.1".to_owned()),
+                Place::Namespaces if rank < in_a => {
+                    (pair.a.command(&self.suci), pair.a_addr().to_string())
+                }
+                Place::Namespaces => (pair.b.command(&self.suci), pair.b_addr().to_string()),
+            };
+            book += &format!("{rank} {address}:{port}\n");
+            command.args(arguments(point));
+            command.env("SUCI_ID", rank.to_string());
+            command.env("SUCI_SIZE", count.to_string());
+            command.env("SUCI_BOOK", self.book.path());
+            let shares_memory = u8::from(place == Place::Machine);
+            command.env("SUCI_SHARED_MEMORY", shares_memory.to_string());
+            commands.push(command);
+        }
+        let path = self.book.path();
+        std::fs::write(path, book).context(path.display())?;
+        Ok(commands)
+    }
+}
+
+fn arguments(point: &Point<'_>) -> [String; 3] {
+    let (bytes, iterations) = (point.bytes.to_string(), point.iterations.to_string());
+    [point.what.to_owned(), bytes, iterations]
 }
 
 /// The sizes at which an operation is measured.
@@ -107,29 +292,41 @@ fn sizes(what: &str) -> &'static [u32] {
     }
 }
 
-fn report(json: bool, label: (&str, u16, u32), iterations: u32, turns: &[Vec<Taken>; 3]) {
-    let (what, processes, bytes) = label;
-    let each = |taken: f64| taken * 1e6 / f64::from(iterations);
-    let median = |of: &dyn Fn(&Taken) -> f64, turns: &[Taken]| {
-        figures::median(turns.iter().map(|turn| each(of(turn))).collect()).unwrap_or(0.0)
+fn report(json: bool, point: &Point<'_>, contenders: &[&Contender], turns: &[Vec<Taken>]) {
+    let each = |taken: f64| taken * 1e6 / f64::from(point.iterations);
+    let median = |of: fn(&Taken) -> f64, turns: &[Taken]| {
+        figures::median(turns.iter().map(|turn| each(of(turn))).collect()).unwrap_or(f64::NAN)
     };
-    let own = median(&|turn| turn.seconds, &turns[0]);
-    for (contender, turns) in CONTENDERS.iter().zip(turns) {
-        let time = median(&|turn| turn.seconds, turns);
-        let cpu = median(&|turn| turn.cpu_seconds, turns);
+    let seconds = |turn: &Taken| turn.seconds;
+    let own = |place: Place| {
+        let mut all = contenders.iter().zip(turns);
+        let own = all.find(|(it, _)| (it.place, it.program) == (place, Program::Suci));
+        own.map_or(f64::NAN, |(_, turns)| median(seconds, turns))
+    };
+    let (what, processes, bytes) = (point.what, point.processes, point.bytes);
+    for (contender, turns) in contenders.iter().zip(turns) {
+        let (name, place) = (contender.name, contender.place);
+        let (time, cpu) = (median(seconds, turns), median(|it| it.cpu_seconds, turns));
         let all = || turns.iter().map(|turn| each(turn.seconds));
         let (least, most) = (all().fold(f64::MAX, f64::min), all().fold(0.0, f64::max));
-        let ratio = own / time;
+        let (rate, ratio) = (1e6 / time, own(place) / time);
         if json {
             let row = json!({
-                "operation": what, "processes": processes, "bytes": bytes, "contender": contender,
-                "micros": time, "min": least, "max": most, "cpu_micros": cpu, "suci_of_it": ratio,
+                "operation": what, "processes": processes, "bytes": bytes, "contender": name,
+                "place": place.name(), "is_suci": contender.program == Program::Suci,
+                "micros": time, "min": least, "max": most, "cpu_micros": cpu, "per_second": rate,
+                "suci_of_it": ratio, "oversubscribed": point.is_oversubscribed,
             });
             println!("{row}");
         } else {
+            let mark = if point.is_oversubscribed {
+                "oversubscribed"
+            } else {
+                ""
+            };
             println!(
-                "{what:9} {processes:10} {bytes:8}  {contender:9} {time:13.1} {least:9.1} \
-                 {most:9.1} {cpu:8.1} {ratio:12.2}"
+                "{what:9} {processes:10} {bytes:8}  {name:11} {time:13.1} {least:9.1} {most:9.1} \
+                 {cpu:8.1} {rate:13.0} {ratio:12.2}  {mark}"
             );
         }
     }

@@ -1,14 +1,12 @@
 //! Processes of one machine that measure something together.
 
 use std::net::{Ipv4Addr, TcpListener};
-use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 use xtask::error::{Context, Result};
 
-use crate::mpi::MPIEXEC;
 use crate::output::Talker;
 
 /// The longest time of a turn.
@@ -22,25 +20,11 @@ pub(crate) struct Taken {
     pub(crate) cpu_seconds: f64,
 }
 
-/// Starts `program WHAT PROCESSES RANK PORT` with the `rest` of its arguments for each rank.
-/// Returns the longest time and the sum of their processors' times.
-pub(crate) fn ranks(
-    program: &Path,
-    what: &str,
-    processes: usize,
-    rest: &[String],
-) -> Result<Taken> {
-    let port = free_ports(processes)?;
-    let start = |rank: usize| {
-        let mut command = Command::new(program);
-        let numbers = [processes, rank, usize::from(port)];
-        command
-            .arg(what)
-            .args(numbers.map(|number| number.to_string()));
-        command.args(rest);
-        Talker::start(&format!("{what}, rank {rank}"), command)
-    };
-    let started: Result<Vec<Talker>> = (0..processes).map(start).collect();
+/// Starts the ranks of a program together, each by its command. Returns the longest time and the
+/// sum of their processors' times.
+pub(crate) fn ranks(name: &str, commands: Vec<Command>) -> Result<Taken> {
+    let start = |(rank, command)| Talker::start(&format!("{name}, rank {rank}"), command);
+    let started: Result<Vec<Talker>> = commands.into_iter().enumerate().map(start).collect();
     let end = Instant::now() + LIMIT;
     let mut said = Vec::new();
     for mut rank in started? {
@@ -49,16 +33,9 @@ pub(crate) fn ranks(
     together(&said)
 }
 
-/// Starts a program of MPICH.
-pub(crate) fn under_mpiexec(
-    program: &Path,
-    processes: usize,
-    arguments: &[String],
-) -> Result<Taken> {
-    let mut command = Command::new(MPIEXEC);
-    command.args(["-disable-auto-cleanup", "-n", &processes.to_string()]);
-    command.arg(program).args(arguments);
-    together(&Talker::start("mpich", command)?.finish_by(Instant::now() + LIMIT)?)
+/// Starts all ranks by one command, a starter of ranks.
+pub(crate) fn started(name: &str, command: Command) -> Result<Taken> {
+    together(&Talker::start(name, command)?.finish_by(Instant::now() + LIMIT)?)
 }
 
 /// The time of the slowest rank, and the processor time of all.
@@ -75,8 +52,8 @@ fn together(said: &[String]) -> Result<Taken> {
     Ok(all)
 }
 
-/// Returns the first of `count` ports in a row at which no process listens.
-fn free_ports(count: usize) -> Result<u16> {
+/// Returns the first of `count` ports in a row at which no process listens on loopback.
+pub(crate) fn free_ports(count: usize) -> Result<u16> {
     let count = u16::try_from(count).context("processes")?;
     let is_free = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
     // Below the ports that the kernel gives to clients.

@@ -1,19 +1,19 @@
 //! One process of a measurement of one-sided and collective operations.
 //!
-//! `layers-rank WHAT PROCESSES RANK PORT BYTES ITERATIONS` is the process RANK of PROCESSES on
-//! loopback, at PORT + RANK. WHAT is `put` or `get` of BYTES, each complete at its target before
-//! the next begins, `add` (fetch and add of 64 bits), all by process 0 at process 1; or `barrier`
-//! or `allreduce` of BYTES of doubles by all. Prints the seconds and the processor seconds of the
-//! iterations, after a tenth more of them to warm up.
+//! `layers-rank WHAT BYTES ITERATIONS` is the process that `SUCI_ID`, `SUCI_SIZE` and `SUCI_BOOK`
+//! name, unsealed. WHAT is `put` or `get` of BYTES, each complete at its target before the next
+//! begins, `add` (fetch and add of 64 bits) or `atomics` (adds without a result, of which some are
+//! under way at once), all by process 0 at process 1; or `barrier` or `allreduce` of BYTES of
+//! doubles by all. Prints the seconds and the processor seconds of the iterations, after a tenth
+//! more of them to warm up.
 
 use std::error::Error;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 use suci::group::{Group, Sum};
-use suci::remote::{RegionId, RemoteRegion, Rights};
-use suci::{AddressBook, Bytes, Node, NodeId};
+use suci::remote::{AtomicOp, RegionId, RemoteRegion, Rights, Width};
+use suci::{Bytes, Node, NodeId, env};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -22,43 +22,28 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 const GROUP: u32 = 1;
 
+/// Atomic operations without a result that are under way at once.
+const BATCH: u32 = 64;
+
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [what, numbers @ ..] = arguments.as_slice() else {
-        return Err("layers-rank WHAT PROCESSES RANK PORT BYTES ITERATIONS".into());
+    let [what, bytes, iterations] = arguments.as_slice() else {
+        return Err("layers-rank WHAT BYTES ITERATIONS".into());
     };
-    let numbers: Vec<u32> = numbers
-        .iter()
-        .map(|word| word.parse())
-        .collect::<std::result::Result<_, _>>()?;
-    let [processes, rank, port, bytes, iterations] = numbers.as_slice() else {
-        return Err("five numbers: PROCESSES RANK PORT BYTES ITERATIONS".into());
-    };
-    let port = u16::try_from(*port)?;
-    let mut node = open(*processes, *rank, port)?;
-    let members: Vec<NodeId> = (0..*processes).map(NodeId).collect();
+    let (bytes, iterations): (usize, u32) = (bytes.parse()?, iterations.parse()?);
+    let processes = env::size()?.ok_or("SUCI_SIZE says how many processes there are")?;
+    let mut node = Node::builder().allow_insecure_network().open()?;
+    let members: Vec<NodeId> = (0..processes).map(NodeId).collect();
     let mut group = Group::new(&node, GROUP, &members)?;
     group.barrier(&mut node)?;
-    let mut work = Work::new(what, &mut node, &mut group, *bytes as usize)?;
+    let mut work = Work::new(what, &mut node, &mut group, bytes)?;
     work.repeat(&mut node, &mut group, iterations / 10)?;
     let (begun, cpu) = (Instant::now(), processor());
-    work.repeat(&mut node, &mut group, *iterations)?;
+    work.repeat(&mut node, &mut group, iterations)?;
     let (seconds, cpu) = (begun.elapsed().as_secs_f64(), processor() - cpu);
     println!("{{\"seconds\":{seconds:.9},\"cpu_seconds\":{cpu:.9}}}");
     group.barrier(&mut node)?;
     Ok(node.close(PATIENCE)?)
-}
-
-fn open(processes: u32, rank: u32, port: u16) -> Result<Node> {
-    let at = |rank: u32| -> Result<SocketAddr> {
-        Ok((Ipv4Addr::LOCALHOST, port + u16::try_from(rank)?).into())
-    };
-    let mut book = AddressBook::new();
-    for other in (0..processes).filter(|other| *other != rank) {
-        book.add(NodeId(other), at(other)?)?;
-    }
-    let builder = Node::builder().id(NodeId(rank)).book(book);
-    Ok(builder.listen(at(rank)?).open()?)
 }
 
 fn processor() -> f64 {
@@ -71,6 +56,7 @@ enum Work {
     Put(RemoteRegion, Bytes),
     Get(RemoteRegion, Vec<u8>),
     Add(RemoteRegion),
+    Atomics(RemoteRegion),
     /// Another process uses this one's memory, until its barrier.
     Serve(#[expect(dead_code, reason = "it is there while this lives")] suci::remote::Region),
     Barrier,
@@ -82,8 +68,8 @@ impl Work {
         match what {
             "barrier" => return Ok(Self::Barrier),
             "allreduce" => return Ok(Self::Allreduce(vec![1.0; bytes.div_ceil(8).max(1)])),
-            "put" | "get" | "add" => {}
-            _ => return Err("WHAT is put, get, add, barrier or allreduce".into()),
+            "put" | "get" | "add" | "atomics" => {}
+            _ => return Err("WHAT is put, get, add, atomics, barrier or allreduce".into()),
         }
         let rights = Rights::READ | Rights::WRITE | Rights::ATOMIC;
         let region = node.allocate_region(bytes.max(8), rights)?;
@@ -103,6 +89,7 @@ impl Work {
         Ok(match what {
             "put" => Self::Put(region_of_other, vec![7; bytes].into()),
             "get" => Self::Get(region_of_other, vec![0; bytes]),
+            "atomics" => Self::Atomics(region_of_other),
             _ => Self::Add(region_of_other),
         })
     }
@@ -117,6 +104,13 @@ impl Work {
                 }
                 Self::Get(from, into) => node.remote().get(from, 0, into)?,
                 Self::Add(at) => _ = node.remote().fetch_add(at, 0, 1)?,
+                Self::Atomics(at) => {
+                    let (remote, one) = (node.remote(), AtomicOp::Add(1));
+                    remote.atomic(at, 0, Width::Bits64, one)?;
+                    if time % BATCH == BATCH - 1 {
+                        remote.quiet()?;
+                    }
+                }
                 Self::Serve(_) if time > 0 => break,
                 Self::Serve(_) => {}
                 Self::Barrier => group.barrier(node)?,
@@ -129,6 +123,7 @@ impl Work {
                 }
             }
         }
+        node.remote().quiet()?;
         // A process that serves waits here.
         Ok(group.barrier(node)?)
     }
