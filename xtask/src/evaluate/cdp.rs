@@ -21,12 +21,22 @@ use crate::error::{Context, Result};
 use crate::exec::{self, Process};
 use crate::figures::median;
 use crate::machine;
-use crate::netns::{Netns, Pair};
+use crate::netns::{MTU, Netns, Pair};
 use crate::plot::{self, Axes, Curve};
 use crate::progress::Progress;
 
 /// The paced cable: Mbit/s, and milliseconds that its queue holds.
 const PACE: (u32, u32) = (1_000, 5);
+
+/// The bytes of a frame before its IP packet. Linux paces packets with them and without the checksum
+/// behind, and counts the headers of each packet of a train (`qdisc_pkt_len_init`).
+pub(crate) const ETHERNET: u32 = 14;
+
+/// The headers of IPv4 and UDP, in bytes.
+pub(crate) const IP_AND_UDP: u32 = 20 + 8;
+
+/// The longest datagram on the cable, in bytes.
+const DATAGRAM: u32 = MTU - IP_AND_UDP;
 
 /// The longest time of a turn beyond its measurement.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -188,8 +198,6 @@ pub(crate) struct Turn {
     cpu_seconds: f64,
     /// All messages that the client sent.
     sent: f64,
-    /// Bytes of frames for each byte that was sent.
-    wire_per_byte: f64,
 }
 
 impl Turn {
@@ -208,10 +216,18 @@ impl Turn {
         self.cpu_seconds / self.sent * 1e6
     }
 
-    /// The share of the wire's bytes that is payload.
-    pub(crate) fn framing(&self) -> f64 {
-        1.0 / self.wire_per_byte
+    /// The messages that the client sent.
+    pub(crate) fn sent(&self) -> f64 {
+        self.sent
     }
+}
+
+/// The packets in which Suci sends a stream over UDP if none is lost.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Framing {
+    pub(crate) packets: f64,
+    /// Bytes of all packets as the pace counts them.
+    pub(crate) wire_bytes: f64,
 }
 
 /// Both ends of a turn, and where they are.
@@ -318,9 +334,7 @@ impl Bench {
             own: (pair.a_addr(), port).into(),
             books: None,
         };
-        let before = pair.a.sent()?;
         let [client, server] = self.run(&ends, method, is_stream, size, seconds)?;
-        let sent = pair.a.sent()?;
         let measured = if is_stream { &server } else { &client };
         Ok(Turn {
             bytes: measured.bytes,
@@ -328,7 +342,25 @@ impl Bench {
             seconds: measured.seconds,
             cpu_seconds: client.cpu_seconds + server.cpu_seconds,
             sent: client.messages,
-            wire_per_byte: (sent.bytes - before.bytes) as f64 / client.bytes,
+        })
+    }
+
+    /// Packs so many messages by the library's own frames. Nothing is sent.
+    ///
+    /// # Errors
+    /// The program fails.
+    pub(crate) fn framing(&self, size: u32, count: f64) -> Result<Framing> {
+        let numbers = [u64::from(size), count as u64, u64::from(DATAGRAM)];
+        let mut program = Command::new(&self.program);
+        program.arg("framing");
+        let said = exec::capture(program.args(numbers.map(|number| number.to_string())))?;
+        let row: Value = serde_json::from_str(&said).context(&said)?;
+        let number = |name: &str| row[name].as_f64().context(format!("no {name}: {said}"));
+        let packets = number("packets")?;
+        let wire_bytes = number("bytes")? + packets * f64::from(ETHERNET + IP_AND_UDP);
+        Ok(Framing {
+            packets,
+            wire_bytes,
         })
     }
 }

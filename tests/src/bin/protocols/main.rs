@@ -4,6 +4,7 @@
 //! protocols METHOD stream|ping SIZE SECONDS serve ADDRESS
 //! protocols METHOD stream|ping SIZE SECONDS call ADDRESS OWN_ADDRESS
 //! protocols forward ID ADDRESS
+//! protocols framing SIZE COUNT DATAGRAM
 //! ```
 //!
 //! `stream` sends messages one way for so long, `ping` exchanges them one at a time and spins. The
@@ -11,9 +12,13 @@
 //! and seconds that it measured, its messages, and the processor time of all. `SUCI_BACKEND`
 //! chooses the way of `suci` and `fm`. Where `SUCI_BOOK` is set they find each other by that book:
 //! the server is node 0, the client node 1. `forward` is a node between them, until it is killed.
+//! `framing` sends nothing: it prints how many packets a stream of `suci` takes with datagrams of up
+//! to so many bytes, and the bytes of all datagrams.
 
+mod framing;
 mod links;
 
+use framing::Packets;
 use links::{Link, Way};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -31,9 +36,12 @@ struct Args {
     way: Way,
 }
 
-fn parse() -> Option<Args> {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+const USAGE: &str = "usage: protocols METHOD stream|ping SIZE SECONDS serve ADDRESS
+       protocols METHOD stream|ping SIZE SECONDS call ADDRESS OWN_ADDRESS
+       protocols forward ID ADDRESS
+       protocols framing SIZE COUNT DATAGRAM";
+
+fn parse(words: &[&str]) -> Option<Args> {
     let ([method, workload, size, seconds], way) = words.split_first_chunk()?;
     let is_stream = match *workload {
         "stream" => true,
@@ -137,7 +145,8 @@ fn processor_time() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
-fn run(args: &Args) -> Result<()> {
+fn measure(words: &[&str]) -> Result<()> {
+    let args = &parse(words).ok_or(USAGE)?;
     let mut link = links::open(&args.method, args.way, args.is_stream)?;
     let link = link.as_mut();
     let counts = match (args.way, args.is_stream) {
@@ -163,29 +172,26 @@ fn forward(id: &str, at: &str) -> Result<()> {
     links::forward(id.parse()?, at.parse()?)
 }
 
+fn framing(size: &str, count: &str, datagram: &str) -> Result<()> {
+    let packets = Packets::of_stream(size.parse()?, count.parse()?, datagram.parse()?);
+    let row = serde_json::json!({ "packets": packets.count, "bytes": packets.bytes });
+    println!("{row}");
+    Ok(())
+}
+
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    if let [first, id, at] = words.as_slice()
-        && first == "forward"
-    {
-        return match forward(id, at) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                eprintln!("protocols forward: {error}");
-                ExitCode::FAILURE
-            }
-        };
-    }
-    let Some(args) = parse() else {
-        eprintln!("usage: protocols METHOD stream|ping SIZE SECONDS serve ADDRESS");
-        eprintln!("       protocols METHOD stream|ping SIZE SECONDS call ADDRESS OWN_ADDRESS");
-        eprintln!("       protocols forward ID ADDRESS");
-        return ExitCode::from(2);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let done = match *words.as_slice() {
+        ["forward", id, at] => forward(id, at),
+        ["framing", size, count, datagram] => framing(size, count, datagram),
+        _ => measure(&words),
     };
-    match run(&args) {
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("protocols {}: {error}", args.method);
+            let name = words.first().copied().unwrap_or_default();
+            eprintln!("protocols {name}: {error}");
             ExitCode::FAILURE
         }
     }
