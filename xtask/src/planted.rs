@@ -129,13 +129,13 @@ pub(crate) fn find_weaknesses() -> Result<usize> {
     Ok(weaknesses.len())
 }
 
-/// Builds the simulator with the mistakes inside and finds the one called `name`. Returns the
-/// simulator's summary.
+/// Builds the simulator with the mistakes inside and finds the one called `name` by `profile`.
+/// Returns the simulator's summary.
 ///
 /// # Errors
 /// The build fails, or the mistake is not found.
-pub(crate) fn find(name: &str) -> Result<String> {
-    find_in(&build()?, name, "default")
+pub(crate) fn find(name: &str, profile: &str) -> Result<String> {
+    find_in(&build()?, name, profile)
 }
 
 /// Runs `seeds` of the simulator that has the mistakes inside, with none of them active: a failure

@@ -2,14 +2,18 @@
 
 use std::time::Duration;
 
+use suci::remote::Rights;
 use suci::{AddressBook, Bytes, Node, NodeId};
 use suci_proto::limits::ETHERNET_MTU;
 
 use crate::host;
-use crate::{BATCH, Done, LARGE, SMALL, TINY, first, second};
+use crate::{BATCH, Done, LARGE, PLACED, SMALL, TINY, first, second};
 
 /// Passes between two readings of the clock where each message of a batch reads it.
 const QUICK: Duration = Duration::from_nanos(100);
+
+/// The longest wait for a message whose packets are in the socket.
+const SOON: Duration = Duration::from_millis(100);
 
 pub(crate) fn round_trip(rounds: usize) -> Done {
     let (mut a, mut b) = pair();
@@ -60,6 +64,40 @@ pub(crate) fn large(rounds: usize) -> Done {
     }
     let units = b.counters().unwrap().datagrams_in;
     done(a, b, units)
+}
+
+/// The receiver lends its buffer to each message.
+pub(crate) fn into(rounds: usize) -> Done {
+    let (mut a, mut b) = pair();
+    let payload = Bytes::from(vec![5; PLACED]);
+    let mut buffer = vec![0; PLACED];
+    for _ in 0..rounds {
+        first(|| a.send(b.id(), payload.clone())).unwrap();
+        let taken = second(|| b.recv_into(&mut buffer, SOON).unwrap());
+        let (length, _) = taken.expect("the message was on its way");
+        assert_eq!(length, PLACED);
+        first(|| a.poll(Duration::ZERO)).unwrap();
+    }
+    done(a, b, rounds as u64)
+}
+
+/// The sender writes to the receiver's memory.
+pub(crate) fn put(rounds: usize) -> Done {
+    let (mut a, mut b) = pair();
+    let region = b.allocate_region(PLACED, Rights::WRITE).unwrap();
+    let at = region.handle();
+    for round in 0..rounds {
+        let mark = u8::try_from(round % 250 + 1).unwrap();
+        let payload = Bytes::from(vec![mark; PLACED]);
+        first(|| a.remote().put(&at, 0, payload)).unwrap();
+        let mut last = [0];
+        while last != [mark] {
+            second(|| b.poll(Duration::ZERO)).unwrap();
+            first(|| a.poll(Duration::ZERO)).unwrap();
+            region.read(PLACED as u64 - 1, &mut last).unwrap();
+        }
+    }
+    done(a, b, rounds as u64)
 }
 
 /// Both poll until a message of `from` has come.

@@ -20,7 +20,7 @@ use crate::plot::{self, Axes, Curve};
 use crate::progress::Progress;
 
 /// The carriers of messages, as the programs name them.
-const TRANSPORTS: [&str; 6] = [
+pub(crate) const TRANSPORTS: [&str; 6] = [
     "suci",
     "tcp-complete",
     "tcp-chain",
@@ -72,12 +72,16 @@ struct Effort {
     knights: &'static [&'static str],
 }
 
+/// The applications whose time is measured.
+pub(crate) const OTHELLO: &[&str] = &["othello", "--depth", "8", "--moves", "16"];
+pub(crate) const SOR: &[&str] = &["sor", "512", "--sweeps", "1000", "--tolerance", "0"];
+
 const FULL: Effort = Effort {
     rounds: 5,
     processes: &PROCESSES,
     sizes: &SIZES,
-    othello: &["othello", "--depth", "8", "--moves", "16"],
-    sor: &["sor", "512", "--sweeps", "1000", "--tolerance", "0"],
+    othello: OTHELLO,
+    sor: SOR,
     knights: &["knights", "6", "7"],
 };
 
@@ -226,13 +230,17 @@ struct Point {
 }
 
 /// The two programs of a run.
-struct Programs {
+pub(crate) struct Programs {
     suci: PathBuf,
     dse: PathBuf,
 }
 
 impl Programs {
-    fn build() -> Result<Self> {
+    /// Makes release builds of both.
+    ///
+    /// # Errors
+    /// A build fails.
+    pub(crate) fn build() -> Result<Self> {
         let build = ["build", "-q", "--locked", "--release"];
         let packages = ["-p", "suci-cli", "-p", "dse"];
         exec::run(&mut exec::cargo([&build[..], &packages].concat()))?;
@@ -244,7 +252,15 @@ impl Programs {
     }
 
     /// Runs a program. Returns what it reports.
-    fn run<S: AsRef<str>>(&self, processes: u32, transport: &str, args: &[S]) -> Result<Value> {
+    ///
+    /// # Errors
+    /// The program fails, or takes more than five minutes.
+    pub(crate) fn run<S: AsRef<str>>(
+        &self,
+        processes: u32,
+        transport: &str,
+        args: &[S],
+    ) -> Result<Value> {
         // `timeout` ends a program that hangs.
         let mut command = Command::new("timeout");
         command.arg("300").arg(&self.suci);
@@ -384,7 +400,8 @@ has a thread for that.
     Ok(page)
 }
 
-fn cores() -> u32 {
+/// Returns how many processors there are.
+pub(crate) fn cores() -> u32 {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     u32::try_from(cores).unwrap_or(u32::MAX)
 }

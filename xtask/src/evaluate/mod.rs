@@ -7,7 +7,7 @@
 //! a plot for each network, and a paragraph in `examples/classic/results`.
 
 pub(crate) mod cdp;
-mod dse;
+pub(crate) mod dse;
 mod findings;
 pub(crate) mod hops;
 mod plan;

@@ -91,6 +91,30 @@ const WORKLOADS: &[Workload] = &[
     },
 ];
 
+/// Messages whose receivers name the memory where they belong. The page does not have them.
+const PLACED: &[Workload] = &[
+    Workload {
+        name: "node-into",
+        what: "recv_into",
+        unit: "message",
+        rounds: 10,
+        has_host: true,
+    },
+    Workload {
+        name: "node-put",
+        what: "put",
+        unit: "message",
+        rounds: 10,
+        has_host: true,
+    },
+];
+
+/// The figure of all bytes that the receiver copies.
+const COPIED_BY_RECEIVER: &str = "bytes copied, receiver";
+
+/// Bytes of each of those messages.
+const PLACED_BYTES: f64 = 65_536.0;
+
 /// By how much instructions may differ from the page: code generation and the C library move them a
 /// little.
 const INSTRUCTIONS_WITHIN: f64 = 0.01;
@@ -180,6 +204,22 @@ pub(crate) fn call_and_round_trip() -> Result<[f64; 2]> {
         Ok(instructions.map(|row| row.value).sum())
     };
     Ok([instructions(CALL)?, instructions(ROUND_TRIP)?])
+}
+
+/// The number of times that the receiver copies a byte of a message of 64 KiB, all copies of the
+/// library counted, by the name of the call.
+///
+/// # Errors
+/// The build fails, or valgrind does.
+pub(crate) fn copies_of_placed() -> Result<Vec<(&'static str, f64)>> {
+    let guarded = build()?;
+    let count = |workload: &Workload| {
+        let rows = rows(&guarded, workload)?;
+        let bytes = rows.iter().find(|row| row.figure == COPIED_BY_RECEIVER);
+        let bytes = bytes.context(format!("{}: no bytes copied", workload.name))?;
+        Ok((workload.what, bytes.value / PLACED_BYTES))
+    };
+    PLACED.iter().map(count).collect()
 }
 
 /// The command that builds `guarded`.

@@ -11,6 +11,7 @@ mod layers;
 mod networks;
 mod preload;
 mod security;
+mod silent_cut;
 mod sockets;
 mod speed;
 mod tableau;

@@ -83,7 +83,7 @@ pub(super) const LINES: &[Line] = &[
         name: "planted-epoch",
         must: "planted fault higher-epoch-ends-session: found within 1,000 seeds",
         run: |_| {
-            let said = planted::find("higher-epoch-ends-session")?;
+            let said = planted::find("higher-epoch-ends-session", "default")?;
             Ok(Figure::new(true, said))
         },
     },
