@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use suci::remote::Rights;
-use suci::{AddressBook, Bytes, Node, NodeId};
+use suci::{AddressBook, Bytes, Node, NodeBuilder, NodeId};
 use suci_proto::limits::ETHERNET_MTU;
 
 use crate::host;
@@ -66,9 +66,9 @@ pub(crate) fn large(rounds: usize) -> Done {
     done(a, b, units)
 }
 
-/// The receiver lends its buffer to each message.
+/// The receiver lends its buffer to each message. Meanwhile the sender's helper sends the rest.
 pub(crate) fn into(rounds: usize) -> Done {
-    let (mut a, mut b) = pair();
+    let (mut a, mut b) = pair_with(|sender| sender);
     let payload = Bytes::from(vec![5; PLACED]);
     let mut buffer = vec![0; PLACED];
     for _ in 0..rounds {
@@ -110,17 +110,20 @@ fn until_received(from: &mut Node, to: &mut Node) {
 /// Two nodes that have exchanged messages, in packets of Ethernet. Features with work of their own,
 /// now and then, are off.
 fn pair() -> (Node, Node) {
-    let node = |id| {
+    pair_with(NodeBuilder::unattended)
+}
+
+/// As [`pair`], with other settings of the first node.
+fn pair_with(configure: impl Fn(NodeBuilder) -> NodeBuilder) -> (Node, Node) {
+    let builder = |id| {
         Node::builder()
             .id(NodeId(id))
             .book(AddressBook::new())
-            .unattended()
             .statistics(false)
             .config(|config| config.max_datagram = ETHERNET_MTU)
-            .open()
-            .unwrap()
     };
-    let (mut a, mut b) = (node(0), node(1));
+    let mut a = configure(builder(0)).open().unwrap();
+    let mut b = builder(1).unattended().open().unwrap();
     a.add_peer(b.id(), b.local_addr()).unwrap();
     b.add_peer(a.id(), a.local_addr()).unwrap();
     // Each learns that the other one stands before anything waits in a call that blocks.

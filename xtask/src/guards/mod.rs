@@ -206,8 +206,8 @@ pub(crate) fn call_and_round_trip() -> Result<[f64; 2]> {
     Ok([instructions(CALL)?, instructions(ROUND_TRIP)?])
 }
 
-/// The number of times that the receiver copies a byte of a message of 64 KiB, all copies of the
-/// library counted, by the name of the call.
+/// The bytes that the receiver's library copies for each byte of a message of 64 KiB, by the name of
+/// the call: calls of `memcpy` and `memmove`, whatever they move.
 ///
 /// # Errors
 /// The build fails, or valgrind does.

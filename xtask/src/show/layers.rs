@@ -170,21 +170,27 @@ fn beside_mpi(only: &str) -> Result<Figure> {
     Ok(Figure::new(holds, said.join("; ")))
 }
 
-/// Counts under valgrind all bytes that the receiver's library copies. A twentieth more than the
-/// message is for packets, frames and events.
+/// Counts under valgrind all bytes that the receiver's library moves by `memcpy` and `memmove`. A
+/// put is stored into its region word by word, which valgrind does not see: the test of the engine
+/// counts that, and here a second copy of the payload would show. The rest is headers and events.
 fn one_copy() -> Result<Figure> {
     let counted = guards::copies_of_placed()?;
-    let holds = counted
-        .iter()
-        .all(|(_, copies)| (1.0..1.05).contains(copies));
-    let said = counted
-        .iter()
-        .map(|(call, copies)| format!("{call}: {copies:.3} bytes copied for each byte"));
-    let said: Vec<_> = said.collect();
-    let each = tests_of("suci-proto", "placed_bytes_are_copied_once", &[])?;
+    let mut holds = counted.len() == 2;
+    let mut said = Vec::new();
+    for (call, copied) in counted {
+        let (least, stores) = match call {
+            "put" => (0.0, " beside the stores into the region"),
+            _ => (1.0, ""),
+        };
+        holds &= (least..least + 0.5).contains(&copied);
+        said.push(format!(
+            "{call}: {copied:.3} B copied for each byte{stores}"
+        ));
+    }
+    let engine = tests_of("suci-proto", "placed_bytes_are_copied_once", &[])?;
     Ok(Figure::new(
-        holds && each.holds,
-        format!("{}; {}", said.join("; "), each.text),
+        holds && engine.holds,
+        format!("{}; {}", said.join("; "), engine.text),
     ))
 }
 
