@@ -197,7 +197,7 @@ fn one_copy() -> Result<Figure> {
 fn simulated(ctx: &Ctx) -> Result<Figure> {
     let mut said = Vec::new();
     let mut holds = true;
-    for profile in ["remote", "groups", "members"] {
+    for profile in ["remote", "groups"] {
         let begun = Instant::now();
         let summary = simulate(ctx, &["--profile", profile, "--seeds", "0..1000"])?;
         let (failed, faults) = (count(&summary, "failed")?, count(&summary, "faults")?);
@@ -207,6 +207,12 @@ fn simulated(ctx: &Ctx) -> Result<Figure> {
             "{profile}: {failed} seeds failed, {faults} faults, {seconds} s"
         ));
     }
+    let begun = Instant::now();
+    let seeds = [("SUCI_SIM_SEEDS", "1000")];
+    let members = tests_of("suci-sim", "members_come_and_go", &seeds)?;
+    let seconds = begun.elapsed().as_secs();
+    holds &= members.holds;
+    said.push(format!("members: {}, {seconds} s", members.text));
     Ok(Figure::new(holds, said.join("; ")))
 }
 

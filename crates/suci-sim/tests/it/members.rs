@@ -2,6 +2,8 @@
 
 use crate::scenario::{MS, SECOND, ok, world};
 use std::collections::BTreeSet;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use suci_proto::Event;
 use suci_proto::time::{Duration, Instant};
 use suci_proto::types::NodeId;
@@ -58,11 +60,37 @@ fn failures(world: &World, hosts: usize) -> usize {
         .sum()
 }
 
+/// The number that the environment gives.
+fn count(variable: &str, otherwise: usize) -> usize {
+    let said = std::env::var(variable).ok();
+    said.map_or(otherwise, |said| said.parse().unwrap())
+}
+
+/// `SUCI_SIM_SEEDS=1000` tries a thousand seeds.
 #[test]
 fn members_come_and_go_under_loss_and_none_is_told_dead_by_mistake() {
+    let seeds = count("SUCI_SIM_SEEDS", 1) as u64;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let next = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(|| {
+                let seeds_of_thread = std::iter::repeat_with(|| next.fetch_add(1, Relaxed));
+                for seed in seeds_of_thread.take_while(|seed| *seed < seeds) {
+                    println!("seed {seed}");
+                    members_come_and_go(seed);
+                }
+            });
+        }
+    });
+    println!("figure: {seeds} seeds");
+}
+
+fn members_come_and_go(seed: u64) {
     const COUNT: usize = 40;
     let all: Vec<usize> = (0..COUNT).collect();
     let mut options = options(COUNT, 2);
+    options.seed = seed;
     options.faults.loss = 20_000;
     options.faults.reorder = 20_000;
     options.faults.reorder_by = MS * 5;
@@ -126,8 +154,7 @@ fn a_short_cut_kills_nobody() {
 /// each is bounded. `SUCI_SIM_MEMBERS=1000` takes a thousand members.
 #[test]
 fn a_crowd_comes_and_goes() {
-    let count = std::env::var("SUCI_SIM_MEMBERS").ok();
-    let count: usize = count.map_or(100, |count| count.parse().unwrap());
+    let count = count("SUCI_SIM_MEMBERS", 100);
     let all: Vec<usize> = (0..count).collect();
     let mut world = world(options(count, 2));
     ok(world.run_for(SECOND * 3));
