@@ -39,7 +39,8 @@ PRELOAD_TOOLS := iperf3:iperf3 sockperf:sockperf redis-server:redis-server redis
 # Needed by the contenders of the bench in C, as file:package pairs.
 BENCH_FILES := /usr/bin/gcc:gcc /usr/include/zmq.h:libzmq3-dev /usr/include/rdma/fabric.h:libfabric-dev \
 	/usr/include/ucp/api/ucp.h:libucx-dev /usr/include/enet/enet.h:libenet-dev \
-	/usr/bin/mpiexec.mpich:mpich /usr/bin/mpicc.mpich:libmpich-dev
+	/usr/bin/mpiexec.mpich:mpich /usr/bin/mpicc.mpich:libmpich-dev \
+	/usr/bin/mpirun.openmpi:openmpi-bin /usr/bin/mpicc.openmpi:libopenmpi-dev
 
 # rustup puts its commands there; a shell that was open before does not know.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
@@ -212,7 +213,7 @@ mutants: setup-rust setup-mutants ## Mutation tests of recovery, credit and reas
 	@echo "== mutants: mutation tests of recovery, credit and reassembly"
 	$(XTASK) mutants $(if $(SHARD),--shard $(SHARD))
 
-show: setup $(if $(filter speed,$(NAME)),setup-bench) $(if $(filter sockets,$(NAME)),setup-preload) ## What capability NAME (default foundation) must show; ONLY=text picks lines
+show: setup $(if $(filter speed layers,$(NAME)),setup-bench) $(if $(filter sockets,$(NAME)),setup-preload) ## What capability NAME (default foundation) must show; ONLY=text picks lines
 	@echo "== show: what '$(NAME)' must show"
 	$(XTASK) show $(NAME) $(if $(ONLY),--only '$(ONLY)')
 

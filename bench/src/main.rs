@@ -48,8 +48,8 @@ enum Command {
     Run(RunArgs),
     /// Measure a halo exchange: Suci, TCP and MPICH between processes of this machine
     Halo(halo::HaloArgs),
-    /// Measure one-sided and collective operations beside MPICH and Open MPI: between namespaces and
-    /// on this machine
+    /// Measure one-sided and collective operations beside MPICH and Open MPI: between namespaces
+    /// and on this machine
     Layers(layers::LayersArgs),
     /// Measure the C library beside the Rust library
     Languages(languages::LanguagesArgs),

@@ -28,8 +28,8 @@ use crate::progress::Progress;
 /// The paced cable: Mbit/s, and milliseconds that its queue holds.
 const PACE: (u32, u32) = (1_000, 5);
 
-/// The bytes of a frame before its IP packet. Linux paces packets with them and without the checksum
-/// behind, and counts the headers of each packet of a train (`qdisc_pkt_len_init`).
+/// The bytes of a frame before its IP packet. Linux paces packets with them and without the
+/// checksum behind, and counts the headers of each packet of a train (`qdisc_pkt_len_init`).
 pub(crate) const ETHERNET: u32 = 14;
 
 /// The headers of IPv4 and UDP, in bytes.

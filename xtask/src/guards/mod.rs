@@ -206,8 +206,8 @@ pub(crate) fn call_and_round_trip() -> Result<[f64; 2]> {
     Ok([instructions(CALL)?, instructions(ROUND_TRIP)?])
 }
 
-/// The bytes that the receiver's library copies for each byte of a message of 64 KiB, by the name of
-/// the call: calls of `memcpy` and `memmove`, whatever they move.
+/// The bytes that the receiver's library copies for each byte of a message of 64 KiB, by the name
+/// of the call: calls of `memcpy` and `memmove`, whatever they move.
 ///
 /// # Errors
 /// The build fails, or valgrind does.

@@ -231,8 +231,8 @@ fn find_planted() -> Result<Figure> {
     Ok(Figure::new(true, found.join("; ")))
 }
 
-/// Runs a program in turns with each number of processes over each transport. Returns the medians of
-/// the times, and the most sockets of a process in each.
+/// Runs a program in turns with each number of processes over each transport. Returns the medians
+/// of the times, and the most sockets of a process in each.
 fn in_turns(
     programs: &Programs,
     arguments: &[&str],

@@ -63,7 +63,10 @@ fn failures(world: &World, hosts: usize) -> usize {
 /// The number that the environment gives.
 fn count(variable: &str, otherwise: usize) -> usize {
     let said = std::env::var(variable).ok();
-    said.map_or(otherwise, |said| said.parse().unwrap())
+    said.map_or(otherwise, |said| {
+        let number = said.parse();
+        number.unwrap_or_else(|_| panic!("{variable} is {said}, no number"))
+    })
 }
 
 /// `SUCI_SIM_SEEDS=1000` tries a thousand seeds.

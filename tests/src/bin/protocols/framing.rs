@@ -16,8 +16,8 @@ pub(crate) struct Packets {
 }
 
 impl Packets {
-    /// Packs `count` messages of `size` bytes, as a node does whose queue is never empty: short ones
-    /// whole, longer ones cut wherever a packet ends.
+    /// Packs `count` messages of `size` bytes, as a node does whose queue is never empty: short
+    /// ones whole, longer ones cut wherever a packet ends.
     pub(crate) fn of_stream(size: usize, count: u64, datagram: usize) -> Self {
         let mut packets = Self {
             count: 0,

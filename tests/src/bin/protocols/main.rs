@@ -12,8 +12,8 @@
 //! and seconds that it measured, its messages, and the processor time of all. `SUCI_BACKEND`
 //! chooses the way of `suci` and `fm`. Where `SUCI_BOOK` is set they find each other by that book:
 //! the server is node 0, the client node 1. `forward` is a node between them, until it is killed.
-//! `framing` sends nothing: it prints how many packets a stream of `suci` takes with datagrams of up
-//! to so many bytes, and the bytes of all datagrams.
+//! `framing` sends nothing: it prints how many packets a stream of `suci` takes with datagrams of
+//! up to so many bytes, and the bytes of all datagrams.
 
 mod framing;
 mod links;
