@@ -37,9 +37,6 @@ const MIDDLE: usize = 1_024;
 /// Bytes of a large message: it needs many packets and no leave.
 const LARGE: usize = 256 << 10;
 
-/// Bytes of a message whose receiver names the memory where it belongs.
-const PLACED: usize = 64 << 10;
-
 /// Work of the node that asks, or sends.
 #[inline(never)]
 fn first<R>(work: impl FnOnce() -> R) -> R {
@@ -79,8 +76,6 @@ const WORKLOADS: &[(&str, Workload)] = &[
     ("node-round-trip", node::round_trip),
     ("node-batch", node::batch),
     ("node-large", node::large),
-    ("node-into", node::into),
-    ("node-put", node::put),
 ];
 
 /// The process is killed after this many seconds: both nodes have one thread, so a wait could last

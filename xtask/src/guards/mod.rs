@@ -91,7 +91,8 @@ const WORKLOADS: &[Workload] = &[
     },
 ];
 
-/// Messages whose receivers name the memory where they belong. The page does not have them.
+/// Workloads of `guarded-placed`, whose receivers name the memory where messages belong. The page
+/// does not have them.
 const PLACED: &[Workload] = &[
     Workload {
         name: "node-into",
@@ -212,7 +213,9 @@ pub(crate) fn call_and_round_trip() -> Result<[f64; 2]> {
 /// # Errors
 /// The build fails, or valgrind does.
 pub(crate) fn copies_of_placed() -> Result<Vec<(&'static str, f64)>> {
-    let guarded = build()?;
+    let build = ["build", "--locked", "--release", "--bin", "guarded-placed"];
+    exec::run(&mut exec::cargo(build))?;
+    let guarded = exec::target_dir().join("release/guarded-placed");
     let count = |workload: &Workload| {
         let rows = rows(&guarded, workload)?;
         let bytes = rows.iter().find(|row| row.figure == COPIED_BY_RECEIVER);
