@@ -1,5 +1,5 @@
 //! quinn: one bidirectional stream, a length before each message, windows of 8 MiB, full packets
-//! from the first one on. It encrypts.
+//! from the first one on. It encrypts, by the cipher that rustls over TCP has.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
@@ -17,6 +17,7 @@ use rustls::{DigitallySignedStruct, SignatureScheme};
 use tokio::runtime::{Builder, Runtime};
 
 use super::frames::Frames;
+use super::tls::provider;
 use super::wire::{Received, Result, Wire};
 use super::{Args, End, Workload, sys};
 
@@ -149,7 +150,7 @@ fn endpoint(at: SocketAddr, server: Option<ServerConfig>) -> Result<Endpoint> {
 async fn serve(at: SocketAddr) -> Result<Ends> {
     let issued = rcgen::generate_simple_self_signed(vec!["bench".to_owned()])?;
     let key = PrivateKeyDer::try_from(issued.signing_key.serialize_der())?;
-    let mut tls = rustls::ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+    let mut tls = rustls::ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .with_no_client_auth()
         .with_single_cert(vec![issued.cert.into()], key)?;
@@ -166,7 +167,7 @@ async fn serve(at: SocketAddr) -> Result<Ends> {
 }
 
 async fn call(at: SocketAddr) -> Result<Ends> {
-    let mut tls = rustls::ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+    let mut tls = rustls::ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(Anybody))

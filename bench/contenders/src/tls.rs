@@ -31,8 +31,8 @@ pub(crate) struct Tls {
     message: Vec<u8>,
 }
 
-/// The cipher suites that are offered: one.
-fn provider() -> Arc<CryptoProvider> {
+/// The cipher suites that are offered: one. QUIC protects its first packets by it in any case.
+pub(crate) fn provider() -> Arc<CryptoProvider> {
     let mut provider = ring::default_provider();
     let wanted = CipherSuite::TLS13_AES_128_GCM_SHA256;
     provider

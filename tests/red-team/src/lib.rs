@@ -27,7 +27,7 @@ pub struct Report {
     pub exchanged: u32,
     /// Bytes by which the heap of all nodes together grew.
     pub heap: usize,
-    /// How long a newcomer took for its first exchange, if one came.
+    /// How long the slowest newcomer took for its first exchange, if one came.
     pub newcomer: Option<Duration>,
 }
 

@@ -14,7 +14,8 @@ const USAGE: &str = "usage: red-team [--list] [--attack NAME] [--mode plain|seal
   --without-defence  remove the defence of each attack, which must then succeed
                      (builds with --cfg suci_plant only)
   --noise            send RATE datagrams a second of noise there
-  --drain            receive there as a plain socket does";
+  --drain            receive there as a plain socket does
+Both print their number of datagrams once a second.";
 
 /// The attacks that the command line asks for, and how they are made.
 struct Wanted {
@@ -90,8 +91,8 @@ fn make(attack: &Attack, sealed: bool, wanted: &Wanted) -> (String, bool) {
     }
 }
 
-/// Runs `--noise` or `--drain`, and prints the number of datagrams.
-fn noise(arguments: &[String]) -> Result<u64, String> {
+/// Runs `--noise` or `--drain`, which print the number of datagrams once a second.
+fn noise(arguments: &[String]) -> Result<(), String> {
     let number = |text: &String| {
         text.parse::<u32>()
             .map_err(|_| format!("{text}: no number"))
@@ -101,11 +102,14 @@ fn noise(arguments: &[String]) -> Result<u64, String> {
         parsed.map_err(|_| format!("{text}: no address"))
     };
     let span = |text: &String| Ok::<_, String>(Duration::from_secs(number(text)?.into()));
+    let tell = |count| println!("{count}");
     match arguments {
         [what, to, rate, seconds] if what == "--noise" => {
-            red_team::make_noise(address(to)?, number(rate)?, span(seconds)?)
+            red_team::make_noise(address(to)?, number(rate)?, span(seconds)?, tell)
         }
-        [what, at, seconds] if what == "--drain" => red_team::drain(address(at)?, span(seconds)?),
+        [what, at, seconds] if what == "--drain" => {
+            red_team::drain(address(at)?, span(seconds)?, tell)
+        }
         _ => Err(USAGE.into()),
     }
 }
@@ -116,12 +120,13 @@ fn main() -> ExitCode {
         .first()
         .is_some_and(|a| ["--noise", "--drain"].contains(&a.as_str()))
     {
-        let (text, code) = match noise(&said) {
-            Ok(count) => (format!("{count} datagrams"), ExitCode::SUCCESS),
-            Err(why) => (why, ExitCode::from(2)),
+        return match noise(&said) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(why) => {
+                eprintln!("red-team: {why}");
+                ExitCode::from(2)
+            }
         };
-        println!("{text}");
-        return code;
     }
     let wanted = match arguments() {
         Ok(wanted) => wanted,

@@ -1,5 +1,5 @@
-//! The scene of an attack: a victim that returns each message, an honest node that uses it, and a
-//! newcomer that the victim's book names.
+//! The scene of an attack: a victim that returns each message, an honest node that uses it, and
+//! newcomers that the victim's book names.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ use crate::{Report, ensure, heap, text};
 
 pub(crate) const VICTIM: NodeId = NodeId(1);
 pub(crate) const HONEST: NodeId = NodeId(2);
-const NEWCOMER: NodeId = NodeId(3);
+const NEWCOMERS: [NodeId; 4] = [NodeId(3), NodeId(4), NodeId(5), NodeId(6)];
 
 /// The key of the cluster.
 pub(crate) const KEY: [u8; 32] = [0x5c; 32];
@@ -115,12 +115,20 @@ fn content(number: u32) -> Vec<u8> {
     bytes.take(length).collect()
 }
 
+/// A newcomer on its way, with the time that it took.
+type Coming = JoinHandle<Result<(SharedNode, Duration), String>>;
+
 /// All nodes of an attack.
 pub(crate) struct Scene {
     setting: Setting,
     victim: Victim,
     honest: SharedNode,
-    newcomer: SharedNode,
+    /// Newcomers that did not come yet.
+    newcomers: Vec<SharedNode>,
+    coming: Option<Coming>,
+    arrived: Vec<SharedNode>,
+    /// How long the slowest of them took.
+    slowest: Duration,
     relay: Option<Relay>,
     exchanged: u32,
     heap: usize,
@@ -151,7 +159,10 @@ impl Scene {
             setting,
             victim,
             honest: open(HONEST)?,
-            newcomer: open(NEWCOMER)?,
+            newcomers: NEWCOMERS.into_iter().map(open).collect::<Result<_, _>>()?,
+            coming: None,
+            arrived: Vec::new(),
+            slowest: Duration::ZERO,
             relay,
             exchanged: 0,
             heap: 0,
@@ -176,11 +187,13 @@ impl Scene {
         let node = &self.victim.node;
         node.add_peer(HONEST, between.unwrap_or(honest))
             .map_err(text)?;
-        let newcomer = self.newcomer.local_addr();
-        node.add_peer(NEWCOMER, newcomer).map_err(text)?;
         let add = |from: &SharedNode, at| from.add_peer(VICTIM, at).map_err(text);
-        add(&self.honest, between.unwrap_or(victim))?;
-        add(&self.newcomer, victim)
+        for newcomer in &self.newcomers {
+            node.add_peer(newcomer.id(), newcomer.local_addr())
+                .map_err(text)?;
+            add(newcomer, victim)?;
+        }
+        add(&self.honest, between.unwrap_or(victim))
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -258,7 +271,7 @@ impl Scene {
     /// Checks that no session of an honest node ended or was lost.
     pub(crate) fn watch(&mut self) -> Result<(), String> {
         self.collect_events()?;
-        let honest = |node: NodeId| [HONEST, NEWCOMER].contains(&node);
+        let honest = |node: NodeId| node == HONEST || NEWCOMERS.contains(&node);
         let bad = self.events.iter().find(|event| match event {
             Event::Ended { node, .. } | Event::Lost { node, .. } => honest(*node),
             _ => false,
@@ -326,11 +339,43 @@ impl Scene {
         first_exchange(&stranger, LIMIT)
     }
 
+    /// Lets newcomers come one after the other, and returns whether one is on its way. The last of
+    /// them waits for the end of the attack.
+    pub(crate) fn newcomers_come(&mut self) -> Result<bool, String> {
+        if self.coming.as_ref().is_some_and(|it| !it.is_finished()) {
+            return Ok(true);
+        }
+        self.welcome()?;
+        if self.newcomers.len() <= 1 {
+            return Ok(false);
+        }
+        self.invite()?;
+        Ok(true)
+    }
+
+    fn invite(&mut self) -> Result<(), String> {
+        let newcomer = self.newcomers.pop().ok_or("all newcomers came")?;
+        let comes = || first_exchange(&newcomer, LIMIT).map(|time| (newcomer, time));
+        self.coming = Some(std::thread::spawn(comes));
+        Ok(())
+    }
+
+    /// Waits for the newcomer on its way, if there is one.
+    fn welcome(&mut self) -> Result<(), String> {
+        if let Some(coming) = self.coming.take() {
+            let (newcomer, time) = coming.join().map_err(|_| "a newcomer panicked")??;
+            self.arrived.push(newcomer);
+            self.slowest = self.slowest.max(time);
+        }
+        Ok(())
+    }
+
     /// Ends the attack: messages still pass, a newcomer comes in, no session of honest nodes ended,
     /// and memory is within its cap.
     pub(crate) fn finish(mut self) -> Result<Report, String> {
         self.exchange(20)?;
-        let newcomer = first_exchange(&self.newcomer, LIMIT)?;
+        self.invite()?;
+        self.welcome()?;
         self.watch()?;
         let heap = heap::held().saturating_sub(self.heap);
         ensure(heap <= HEAP, || format!("the heap grew by {heap} B"))?;
@@ -338,7 +383,7 @@ impl Scene {
             hostile: self.hostile,
             exchanged: self.exchanged,
             heap,
-            newcomer: Some(newcomer),
+            newcomer: Some(self.slowest),
         })
     }
 }

@@ -45,15 +45,7 @@ pub(super) fn spoofed_hellos(setting: Setting) -> Result<Report, String> {
     let mut scene = Scene::new(setting)?;
     let (peers, before) = (scene.peers()?, scene.counters()?.datagrams_in);
     let held = heap::held();
-    for number in 0..setting.volume {
-        let socket = elsewhere(number)?;
-        let call = hello(NOBODY + number, u64::from(number) + 1);
-        socket.send_to(&call, scene.address()).map_err(text)?;
-        scene.hostile += 1;
-        if number.is_multiple_of(BURST) {
-            scene.exchange(1)?;
-        }
-    }
+    (0..setting.volume).try_for_each(|number| spoofed_hello(&mut scene, number))?;
     scene.exchange(1)?;
     let taken = scene.counters()?.datagrams_in - before;
     let volume = u64::from(setting.volume);
@@ -62,7 +54,25 @@ pub(super) fn spoofed_hellos(setting: Setting) -> Result<Report, String> {
     ensure(now == peers, || format!("{peers} peers became {now}"))?;
     let left = heap::held().saturating_sub(held);
     ensure(left <= LEFT, || format!("{left} B stayed on the heap"))?;
+    // The flood lasts while newcomers come.
+    let mut number = setting.volume;
+    while scene.newcomers_come()? {
+        spoofed_hello(&mut scene, number)?;
+        number += 1;
+    }
     scene.finish()
+}
+
+/// Sends one HELLO of an address and a node that no other one has.
+fn spoofed_hello(scene: &mut Scene, number: u32) -> Result<(), String> {
+    let socket = elsewhere(number)?;
+    let call = hello(NOBODY + number, u64::from(number) + 1);
+    socket.send_to(&call, scene.address()).map_err(text)?;
+    scene.hostile += 1;
+    match number.is_multiple_of(BURST) {
+        true => scene.exchange(1),
+        false => Ok(()),
+    }
 }
 
 pub(super) fn reflection(setting: Setting) -> Result<Report, String> {
