@@ -7,9 +7,11 @@ mod net;
 
 use net::{Net, id, message};
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use suci_proto::Config;
+use suci_proto::security::{RecordingHandshakes, SealLedger, Security};
 use suci_proto::time::Duration;
+use suci_proto::{Config, Renewal};
 
 /// Bytes allocated and not freed. The only test of this program is the only one that allocates
 /// much.
@@ -39,7 +41,7 @@ static ALLOCATOR: Counting = Counting;
 const ALLOWANCE: usize = 64 << 10;
 
 /// An hour of a small cluster: messages of many sizes on several channels, a lossy quarter, an
-/// outage longer than the silence timeout, a restart, and silence.
+/// outage longer than the silence timeout, changed keys, a restart, and silence.
 fn hour(net: &mut Net) {
     net.lose_every = Some(7);
     exchange(net);
@@ -49,6 +51,8 @@ fn hour(net: &mut Net) {
     net.run(Duration::from_secs(30));
     net.lose_every = None;
     net.run(Duration::from_secs(870));
+    let now = net.now;
+    net.hosts[0].engine.renew_keys(now, Renewal::Revoke);
     net.restart(2);
     exchange(net);
     net.run(Duration::from_secs(1_800));
@@ -66,14 +70,34 @@ fn exchange(net: &mut Net) {
 }
 
 /// After the first hours, when tables and buffers have found their size, nothing grows any more.
-#[test]
-fn f32_a_day_leaves_the_heap_as_it_was() {
-    let mut net = Net::new(3, |_| Config::default());
-    (0..4).for_each(|_| hour(&mut net));
-    let early = HELD.load(Ordering::Relaxed);
-    (4..24).for_each(|_| hour(&mut net));
-    let late = HELD.load(Ordering::Relaxed);
+fn day(mut net: Net, ledger: &SealLedger) {
+    let mut hours = |count| {
+        for _ in 0..count {
+            hour(&mut net);
+            assert_eq!(ledger.repeats(), []);
+            ledger.forget();
+        }
+        HELD.load(Ordering::Relaxed)
+    };
+    let (early, late) = (hours(4), hours(20));
     assert!(net.delivered > 24 * 40, "{}", net.delivered);
     println!("{early} B after 4 hours, {late} B after 24");
     assert!(late < early + ALLOWANCE, "{early} B, then {late} B");
+}
+
+/// In both modes. Key phases end after 10 minutes, and connections get new keys each hour.
+#[test]
+fn f32_a_day_leaves_the_heap_as_it_was() {
+    let ledger = SealLedger::default();
+    day(Net::new(3, |_| Config::default()), &ledger);
+    assert_eq!(ledger.handshakes(), 0);
+    let security = Security::Sealed(Arc::new(RecordingHandshakes::new(ledger.clone(), &[1])));
+    let config = |_| Config {
+        security: security.clone(),
+        ..Config::default()
+    };
+    day(Net::new(3, config), &ledger);
+    let (handshakes, phases) = (ledger.handshakes(), ledger.phases());
+    println!("{handshakes} handshakes, {phases} key phases");
+    assert!(handshakes >= 24 * 2 && phases >= 24 * 4);
 }

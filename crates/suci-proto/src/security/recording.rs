@@ -52,6 +52,12 @@ impl SealLedger {
         self.with(|record| record.sealed.values().map(HashSet::len).sum())
     }
 
+    /// Forgets which packets were sealed, and so what repeats them: the record of a long run stays
+    /// small.
+    pub fn forget(&self) {
+        self.with(|record| record.sealed = HashMap::new());
+    }
+
     /// Returns how many handshakes responders answered.
     #[must_use]
     pub fn handshakes(&self) -> u64 {
