@@ -290,11 +290,44 @@ fn read_entry(line: &str) -> Result<(NodeId, PublicKey, Layers), KeyTextError> {
     Ok((node, key, read_layers(words)?))
 }
 
-/// Refuses points of low order, with which every exchange fails (RFC 7748, section 6.1).
+/// The points of low order on Curve25519 and its twist: 0, 1, the two of order 8, and -1 modulo
+/// p = 2^255 - 19; and p and p + 1, which are 0 and 1 again.
+const LOW_ORDER: [[u8; LENGTH]; 7] = [
+    [0; LENGTH],
+    number(1, 0, 0),
+    [
+        0xe0, 0xeb, 0x7a, 0x7c, 0x3b, 0x41, 0xb8, 0xae, 0x16, 0x56, 0xe3, 0xfa, 0xf1, 0x9f, 0xc4,
+        0x6a, 0xda, 0x09, 0x8d, 0xeb, 0x9c, 0x32, 0xb1, 0xfd, 0x86, 0x62, 0x05, 0x16, 0x5f, 0x49,
+        0xb8, 0x00,
+    ],
+    [
+        0x5f, 0x9c, 0x95, 0xbc, 0xa3, 0x50, 0x8c, 0x24, 0xb1, 0xd0, 0xb1, 0x55, 0x9c, 0x83, 0xef,
+        0x5b, 0x04, 0x44, 0x5c, 0xc4, 0x58, 0x1c, 0x8e, 0x86, 0xd8, 0x22, 0x4e, 0xdd, 0xd0, 0x9f,
+        0x11, 0x57,
+    ],
+    number(0xec, 0xff, 0x7f),
+    number(0xed, 0xff, 0x7f),
+    number(0xee, 0xff, 0x7f),
+];
+
+/// A number by its lowest byte, those between, and its highest one.
+const fn number(lowest: u8, between: u8, highest: u8) -> [u8; LENGTH] {
+    let mut bytes = [between; LENGTH];
+    [bytes[0], bytes[LENGTH - 1]] = [lowest, highest];
+    bytes
+}
+
+/// Refuses points of low order, with which every exchange fails (RFC 7748, section 6.1). X25519
+/// passes over the highest bit. An exchange for each line would hold up a node whose file changed.
 fn check_order(key: &PublicKey) -> Result<(), KeyTextError> {
-    let any = KeyPair::from_private(&[1; LENGTH]).map_err(|_| KeyTextError::Unusable)?;
-    any.agree(&key.0, |_| ())
-        .map_err(|_| KeyTextError::Unusable)
+    let mut point = key.0;
+    if let Some(last) = point.last_mut() {
+        *last &= 0x7f;
+    }
+    match LOW_ORDER.contains(&point) {
+        true => Err(KeyTextError::Unusable),
+        false => Ok(()),
+    }
 }
 
 /// Reads the words behind a key.
@@ -354,6 +387,31 @@ mod tests {
         assert_eq!(keys.layers(NodeId(9)), Layers::NONE);
         assert_eq!(keys.layers(NodeId(1)), Layers::NONE);
         assert_eq!(PublicKeys::parse(&keys.to_string()), Ok(keys));
+    }
+
+    /// Exactly those with which the library makes no exchange.
+    #[test]
+    fn keys_of_low_order_are_refused() {
+        let any = KeyPair::from_private(&[1; LENGTH]).unwrap();
+        let refuses = |bytes: [u8; LENGTH]| {
+            let fails = any.agree(&bytes, |_| ()).is_err();
+            assert_eq!(check_order(&PublicKey(bytes)).is_err(), fails, "{bytes:?}");
+            fails
+        };
+        for point in LOW_ORDER {
+            let near = |by: i8| {
+                let mut other = point;
+                other[0] = other[0].wrapping_add_signed(by);
+                other
+            };
+            for mut bytes in [near(-2), near(-1), point, near(1), near(2)] {
+                let fails = refuses(bytes);
+                assert!(fails || bytes != point);
+                bytes[LENGTH - 1] |= 0x80;
+                assert_eq!(refuses(bytes), fails, "the highest bit");
+            }
+        }
+        (2..100).for_each(|byte| assert!(!refuses(*key(byte).public().as_bytes())));
     }
 
     #[test]
