@@ -41,6 +41,28 @@ pub(crate) struct NodeFiles {
 
 type Stamps = (Option<Stamp>, Option<Stamp>);
 
+/// The state of files when they were read, and when they were checked last.
+#[derive(Debug)]
+struct FileStates<S> {
+    read: S,
+    checked: S,
+}
+
+impl<S: Copy + PartialEq> FileStates<S> {
+    fn new(read: S) -> Self {
+        let checked = read;
+        Self { read, checked }
+    }
+
+    /// Notes their state `now`. Returns whether to read them: they are others than those that were
+    /// read, and the same as at the check before. A file that somebody still writes may end at any
+    /// line.
+    fn is_due(&mut self, now: S) -> bool {
+        let is_settled = std::mem::replace(&mut self.checked, now) == now;
+        is_settled && self.read != now
+    }
+}
+
 impl NodeFiles {
     fn stamps(&self) -> Stamps {
         (self.own.stamp(), self.public.stamp())
@@ -68,7 +90,7 @@ impl SharedKeys {
             KeySource::Cluster(keys) => Self::Cluster(SharedClusterKeys::new(node, keys, None)),
             KeySource::ClusterFile(file) => {
                 let (keys, stamp) = file.read_stamped()?;
-                let file = Some((file, Some(stamp)));
+                let file = Some((file, FileStates::new(Some(stamp))));
                 Self::Cluster(SharedClusterKeys::new(node, keys, file))
             }
             KeySource::Node(own, public) => {
@@ -79,7 +101,8 @@ impl SharedKeys {
             KeySource::NodeFiles(files) => {
                 let (keys, stamps) = files.read(node)?;
                 keys.known().check_listed()?;
-                Self::Node(SharedNodeKeys::new(node, keys, Some((files, stamps))))
+                let files = Some((files, FileStates::new(stamps)));
+                Self::Node(SharedNodeKeys::new(node, keys, files))
             }
         })
     }
@@ -151,15 +174,17 @@ pub(crate) struct SharedClusterKeys {
     removals: AtomicU64,
 }
 
+type WatchedFile = (KeyFile, FileStates<Option<Stamp>>);
+
 #[derive(Debug)]
 struct KeyState {
     keys: Keyring,
-    /// The file that the keys came from, and its state when it was checked last.
-    file: Option<(KeyFile, Option<Stamp>)>,
+    /// The file that the keys came from.
+    file: Option<WatchedFile>,
 }
 
 impl SharedClusterKeys {
-    fn new(node: NodeId, keys: Keyring, file: Option<(KeyFile, Option<Stamp>)>) -> Self {
+    fn new(node: NodeId, keys: Keyring, file: Option<WatchedFile>) -> Self {
         let cipher = Cipher::fastest();
         let ids: Vec<_> = keys.iter().map(|key| key.id()).collect();
         log::sealed(node, cipher, &ids);
@@ -197,22 +222,21 @@ impl SharedClusterKeys {
     /// logged once.
     fn check_file(&self) {
         let mut state = self.state();
-        let Some((file, last)) = &mut state.file else {
+        let Some((file, watch)) = &mut state.file else {
             return;
         };
         let now = file.stamp();
-        if now == *last {
+        if !watch.is_due(now) {
             return;
         }
-        let before = std::mem::replace(last, now);
+        let before = std::mem::replace(&mut watch.read, now);
         match file.read_stamped() {
-            Ok((keys, stamp)) => {
-                *last = Some(stamp);
-                self.replace(&mut state, keys);
-            }
+            // It changed just now.
+            Ok((_, stamp)) if now != Some(stamp) => watch.read = before,
+            Ok((keys, _)) => self.replace(&mut state, keys),
             // It may be readable next time, without another change.
             Err(error @ KeyError::Unreadable { .. }) => {
-                *last = None;
+                watch.read = None;
                 if before.is_some() {
                     log::key_file_unusable(self.node, &error);
                 }
@@ -227,17 +251,19 @@ impl SharedClusterKeys {
     }
 }
 
+type WatchedFiles = (NodeFiles, FileStates<Stamps>);
+
 /// The keys of a node, and the public keys of all.
 #[derive(Debug)]
 pub(crate) struct SharedNodeKeys {
     node: NodeId,
     handshakes: Arc<NodeHandshakes>,
-    /// The files that the keys came from, and their state when they were checked last.
-    files: Option<Mutex<(NodeFiles, Stamps)>>,
+    /// The files that the keys came from.
+    files: Option<Mutex<WatchedFiles>>,
 }
 
 impl SharedNodeKeys {
-    fn new(node: NodeId, keys: NodeKeyring, files: Option<(NodeFiles, Stamps)>) -> Self {
+    fn new(node: NodeId, keys: NodeKeyring, files: Option<WatchedFiles>) -> Self {
         let cipher = Cipher::fastest();
         log::sealed(node, cipher, &keys.known().ids());
         Self {
@@ -263,15 +289,16 @@ impl SharedNodeKeys {
             return;
         };
         let mut files = files.lock().unwrap_or_else(PoisonError::into_inner);
-        let (files, last) = &mut *files;
+        let (files, watch) = &mut *files;
         let now = files.stamps();
-        if now == *last {
+        if !watch.is_due(now) {
             return;
         }
-        let before = std::mem::replace(last, now);
+        let before = std::mem::replace(&mut watch.read, now);
         match files.read(self.node) {
-            Ok((keys, stamps)) => {
-                *last = stamps;
+            // One of them changed just now.
+            Ok((_, stamps)) if now != stamps => watch.read = before,
+            Ok((keys, _)) => {
                 // Other nodes that were taken out are out, whatever became of this one's line.
                 if let Err(error) = keys.known().check_listed() {
                     log::key_file_unusable(self.node, &error);
@@ -280,8 +307,8 @@ impl SharedNodeKeys {
             }
             // They may be readable next time, without another change.
             Err(error @ KeyError::Unreadable { .. }) => {
-                *last = (None, None);
-                if before != *last {
+                watch.read = (None, None);
+                if before != watch.read {
                     log::key_file_unusable(self.node, &error);
                 }
             }
@@ -413,19 +440,24 @@ mod tests {
         assert_eq!(changes.take(later(1)), []);
         let both = file.rotate().unwrap();
         assert_eq!(changes.take(later(1)), [], "not before the next check");
-        assert_eq!(changes.take(later(2)), of_all(Some(Renewal::Replace)));
+        assert_eq!(changes.take(later(2)), [], "not before it stayed the same");
+        assert_eq!(changes.take(later(3)), of_all(Some(Renewal::Replace)));
         assert_eq!(held(&changes), both);
         let open = fs::Permissions::from_mode(0o644);
         fs::set_permissions(file.path(), open).unwrap();
-        assert_eq!(changes.take(later(3)), []);
+        assert_eq!(changes.take(later(4)), []);
+        assert_eq!(changes.take(later(5)), []);
         let closed = fs::Permissions::from_mode(0o600);
         fs::set_permissions(file.path(), closed).unwrap();
-        assert_eq!(changes.take(later(4)), []);
+        assert_eq!(changes.take(later(6)), []);
+        assert_eq!(changes.take(later(7)), []);
         let last = file.retire().unwrap();
-        assert_eq!(changes.take(later(5)), of_all(Some(Renewal::Revoke)));
+        assert_eq!(changes.take(later(8)), []);
+        assert_eq!(changes.take(later(9)), of_all(Some(Renewal::Revoke)));
         assert_eq!(held(&changes), last);
         fs::remove_file(file.path()).unwrap();
-        assert_eq!(changes.take(later(6)), []);
+        assert_eq!(changes.take(later(10)), []);
+        assert_eq!(changes.take(later(11)), []);
         assert_eq!(held(&changes), last);
     }
 
@@ -505,9 +537,10 @@ mod tests {
             write(text);
             let (stamps, barred) = (files.stamps(), Barred::new(path));
             assert_eq!(changes.take(later(checks + 1)), []);
+            assert_eq!(changes.take(later(checks + 2)), []);
             drop(barred);
             assert_eq!(files.stamps(), stamps);
-            checks += 2;
+            checks += 3;
             let expelled = [(Some(NodeId(expelled)), Renewal::EndSession)];
             assert_eq!(changes.take(later(checks)), expelled);
         }
@@ -544,13 +577,41 @@ mod tests {
         write(format!("1 {own}\n2 {two}\n3 {three}\n"));
         let keys = SharedKeys::new(NodeId(1), KeySource::NodeFiles(files)).unwrap();
         let mut changes = KeyChanges::new(Arc::new(keys), NOW);
-        let later = |checks: u32| NOW + CHECK_EVERY * checks;
         write(format!("2 {two}\n"));
         let expelled = [(Some(NodeId(3)), Renewal::EndSession)];
-        assert_eq!(changes.take(later(1)), expelled);
+        assert_eq!(changes.take(later(1)), []);
+        assert_eq!(changes.take(later(2)), expelled);
         write(format!("1 {own}\n"));
         let expelled = [(Some(NodeId(2)), Renewal::EndSession)];
-        assert_eq!(changes.take(later(2)), expelled);
+        assert_eq!(changes.take(later(3)), []);
+        assert_eq!(changes.take(later(4)), expelled);
+    }
+
+    /// A tool that copies a file onto another may write it piece by piece. An empty file, or one
+    /// of comments alone, expels nobody, however long it stays.
+    #[test]
+    fn a_file_that_is_still_written_or_has_no_key_expels_nobody() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = NodeFiles {
+            own: KeyFile::of_node(dir.path().join("own.key")),
+            public: PublicKeysFile::new(dir.path().join("public.keys")),
+        };
+        let own = files.own.create().unwrap().first().public();
+        let all = format!("1 {own}\n2 {}\n", node_key(2).public());
+        let at = files.public.path().to_owned();
+        fs::write(&at, &all).unwrap();
+        let keys = SharedKeys::new(NodeId(1), KeySource::NodeFiles(files)).unwrap();
+        let mut changes = KeyChanges::new(Arc::new(keys), NOW);
+        fs::write(&at, format!("1 {own}\n")).unwrap();
+        assert_eq!(changes.take(later(1)), []);
+        fs::write(&at, format!("{all}# all\n")).unwrap();
+        assert_eq!(changes.take(later(2)), []);
+        assert_eq!(changes.take(later(3)), []);
+        for (check, text) in [(4, ""), (6, "# none\n"), (8, "\n")] {
+            fs::write(&at, text).unwrap();
+            assert_eq!(changes.take(later(check)), [], "{text:?}");
+            assert_eq!(changes.take(later(check + 1)), [], "{text:?}");
+        }
     }
 
     /// A driver that sleeps keeps no secret: it looks later.

@@ -655,7 +655,8 @@ mod tests {
         let (dir, file) = scratch();
         file.create().unwrap();
         let public = PublicKeysFile::new(dir.path().join("public.keys"));
-        fs::write(&public.path, "# nobody\n").unwrap();
+        let line = format!("1 {}\n", NodeKey::generate().unwrap().public());
+        fs::write(&public.path, line).unwrap();
         let owner = give_away(&file.path);
         give_away(&public.path);
         for user in [owner + 1, ROOT] {

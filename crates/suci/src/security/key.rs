@@ -57,7 +57,10 @@ pub enum KeyTextError {
     #[error("the key does not match its ID: a digit was changed; copy the whole line anew")]
     Mismatch,
     /// A text of several lines has no key in it.
-    #[error("there is no key: make one with suci keygen")]
+    #[error(
+        "there is no key: make one with suci keygen; for a file of public keys, enter NODE and what suci key public \
+         prints"
+    )]
     Missing,
     /// A third key.
     #[error("this is a third key: a node accepts two at most; remove the lines of older keys")]

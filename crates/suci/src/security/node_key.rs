@@ -198,7 +198,7 @@ struct NodeEntry {
 }
 
 impl PublicKeys {
-    /// Reads a text as files have it.
+    /// Reads a text as files have it, with one key at least.
     ///
     /// # Errors
     /// The problem, and the number of its line, counted from 1.
@@ -226,7 +226,11 @@ impl PublicKeys {
             };
             return Err(wrong(problem));
         }
-        Ok(all)
+        match known.is_empty() {
+            // Otherwise a file that lost its text would end all sessions.
+            true => Err((text.lines().count().max(1), KeyTextError::Missing)),
+            false => Ok(all),
+        }
     }
 
     /// The nodes, in the order of their IDs.
@@ -438,6 +442,8 @@ mod tests {
                 format!("1 {}", PublicKey([0; LENGTH])),
                 KeyTextError::Unusable,
             ),
+            (String::new(), KeyTextError::Missing),
+            ("# none\n\n".into(), KeyTextError::Missing),
             (format!("1 {a}\n1 {a}"), KeyTextError::Twice),
             (format!("1 {a}\n2 {a}"), KeyTextError::Shared),
             (format!("1 {a}\n1 {b}\n1 {c}"), KeyTextError::TooMany),

@@ -287,6 +287,9 @@ fn files_that_others_could_use_are_refused_with_the_remedy() {
     chmod(files.own(0).path(), 0o600);
     files.write("# nobody\n");
     let error = files.builder(0).open().unwrap_err().to_string();
+    assert!(error.contains("there is no key"), "{error}");
+    files.write(&format!("1 {}\n", key(2).public()));
+    let error = files.builder(0).open().unwrap_err().to_string();
     let line = format!("0 {}", own.first().public());
     assert!(error.contains(&line), "{error}");
     // A key of a cluster is none of a node.
