@@ -406,8 +406,8 @@ Examples:
   suci key rotate cluster.key
   suci key retire cluster.key
   suci key public --id 7 node7.key >> public.keys
-  SUCI_PUBLIC_KEYS_FILE=public.keys suci run -n 2 \\
-      sh -c 'SUCI_NODE_KEY_FILE=node$SUCI_ID.key suci perf'";
+  export SUCI_PUBLIC_KEYS_FILE=public.keys
+  suci run -n 2 sh -c 'SUCI_NODE_KEY_FILE=node$SUCI_ID.key suci perf'";
 
 /// The arguments of `suci key`.
 #[derive(Debug, Args)]
