@@ -562,8 +562,8 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
                 let begun = u64::from_le_bytes(*begun);
                 match (rest, u32::try_from(message.tag).map(NodeId)) {
                     ([], Ok(about)) => {
-                        self.state
-                            .report(begun, about, MemberFailure::Reported(node));
+                        let (about, failure) = self.reported(rank, node, about);
+                        self.state.report(begun, about, failure);
                     }
                     ([], Err(_)) if message.tag == OUTDATED => {
                         let own = self.group.own;
@@ -574,6 +574,15 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
                     _ => {}
                 }
             }
+        }
+    }
+
+    /// Returns what a member's report says. If it counts this member as failed since one of the two
+    /// permits no groups, that is known here, too, and says more.
+    fn reported(&mut self, rank: usize, by: NodeId, about: NodeId) -> (NodeId, MemberFailure) {
+        match self.check_member(rank) {
+            Err(denied @ MemberFailure::NotPermitted(_)) if about == self.group.own => (by, denied),
+            _ => (about, MemberFailure::Reported(by)),
         }
     }
 

@@ -212,7 +212,12 @@ impl Membership {
                 if own.has_address() || own.node != from {
                     self.apply(now, from, own, &live);
                 }
-                self.outbox.to(from).answer(&self.table.digest(), &buckets);
+                let ours = self.table.digest();
+                if ours == buckets {
+                    // It has nothing to tell, now or in an answer.
+                    self.joined_at.get_or_insert(now);
+                }
+                self.outbox.to(from).answer(&ours, &buckets);
             }
             MembershipBody::Records(records) => {
                 for record in records {

@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 use suci_layers::membership::{
-    Change, Contact, Membership, MembershipBody, MembershipMessage, Record, Settings, Status,
-    cluster_number,
+    Change, Contact, JoinState, Membership, MembershipBody, MembershipMessage, Record, Settings,
+    Status, cluster_number,
 };
 use suci_proto::time::Instant;
 use suci_proto::types::{Incarnation, NodeId};
@@ -279,4 +279,37 @@ fn a_member_that_leaves_soon_after_it_joined_tells_its_seed() {
         records.iter().map(|it| it.status).collect::<Vec<_>>(),
         [Status::Left]
     );
+}
+
+/// Its seed learned of it, and compares tables before it answers.
+#[test]
+fn a_member_whose_table_equals_that_of_its_seed_joined() {
+    const SEED: NodeId = NodeId(3);
+    let mut world = World::with_seeds(100, &[SEED]);
+    let own = record(SEED.0, 5, 1);
+    world.member.on_time(world.now);
+    let sent = world.sent(SEED);
+    let [MembershipBody::Digest { own: joining, .. }] = sent[..] else {
+        panic!("{sent:?}");
+    };
+    let settings = Settings {
+        cluster: "test".into(),
+        ..Settings::default()
+    };
+    let process = (SEED, own.incarnation);
+    let mut seed = Membership::new(world.now, settings, process, own.address, [], 1);
+    let message = |body| MembershipMessage {
+        cluster: cluster_number("test"),
+        observed: None,
+        body,
+    };
+    let told = message(MembershipBody::Records(vec![joining]));
+    seed.on_message(world.now, OWN, &told.write(), |_| None);
+    seed.on_time(world.now);
+    let (_, digest) = seed
+        .poll_message(world.now, |_| true, |_| None)
+        .expect("it compares tables with its new neighbour");
+    assert_eq!(world.member.join_state(), JoinState::Waiting);
+    world.member.on_message(world.now, SEED, &digest, |_| None);
+    assert_eq!(world.member.join_state(), JoinState::Joined);
 }

@@ -35,6 +35,8 @@ impl Node {
         let membership = Arc::clone(membership::of(&self.fixed)?);
         let awaited = (self.fixed.wait, Awaited::Progress);
         let mut driver = self.enter_open()?;
+        // A program that repeats the call, since what is wrong may change, drives the node.
+        driver.run_cycle()?;
         let mut joined = |_: &mut Driver| match membership.has_joined() {
             Ok(true) => Some(Ok(())),
             Ok(false) => None,
