@@ -205,14 +205,14 @@ impl SocketOracle {
     /// Notes that the layer accepted bytes.
     ///
     /// # Errors
-    /// More are on their way than the greatest window, or than that and the end of a message.
+    /// More are on their way than the greatest window, or than that and the end of a message. While
+    /// a closed socket sends the rest of its last message it drops what comes, so that two of them
+    /// do not wait for each other: nothing bounds that.
     pub fn sent(&mut self, held: Held, bytes: u64) -> Verdict {
-        let kind = self
-            .connections
-            .get(held.0)
-            .map(|connection| connection.kind);
-        let most = match kind {
-            Some(SocketKind::Messages) => MAX_WINDOW + OFFERED,
+        let connection = self.connections.get(held.0);
+        let most = match connection {
+            Some(it) if it.closed[held.1.other() as usize] => u64::MAX,
+            Some(it) if it.kind == SocketKind::Messages => MAX_WINDOW + OFFERED,
             _ => MAX_WINDOW,
         };
         let Some(direction) = self.direction(held) else {
