@@ -145,6 +145,8 @@ pub struct SocketProgram {
     hurries: bool,
     /// The process closes.
     closing: bool,
+    /// Bytes that its closed sockets dropped, as the oracle was told.
+    dropped: u64,
 }
 
 impl SocketProgram {
@@ -175,6 +177,7 @@ impl SocketProgram {
             last: BTreeMap::new(),
             hurries: false,
             closing: false,
+            dropped: 0,
         };
         if program.is_silent() {
             program.oracle.lock().note_silent();
@@ -311,6 +314,9 @@ impl SocketProgram {
             });
         }
         self.ready.append(&mut self.table.changed.borrow_mut());
+        let dropped = self.table.serve(|table| table.dropped());
+        let more = dropped - core::mem::replace(&mut self.dropped, dropped);
+        self.oracle.lock().drops(self.node, more);
     }
 
     /// Does what is due, as a program does.
@@ -349,7 +355,13 @@ impl SocketProgram {
             }
         }
         self.serve(engine, now);
-        Ok(())
+        match self.table.serve(|table| table.malformed()) {
+            0 => Ok(()),
+            _ => broken(
+                Kind::Socket,
+                "a peer sent what its connection does not permit",
+            ),
+        }
     }
 
     /// Asks each node for connections, if it is time. A silent node does.

@@ -116,6 +116,7 @@ pub struct Sockets {
     ending: bool,
     pub(super) memory: PromisedMemory,
     malformed: u64,
+    dropped: u64,
 }
 
 /// A message that need not be sent any more.
@@ -251,7 +252,11 @@ impl Sockets {
     /// closed its socket, too, and wait with the rest of a message.
     fn drop_incoming(&mut self, id: SocketId) {
         if let Some(connection) = self.connection_mut(id) {
-            while connection.incoming.pop().is_some() {}
+            let mut dropped = 0;
+            while let Some(segment) = connection.incoming.pop() {
+                dropped += segment.bytes.len() as u64;
+            }
+            self.dropped += dropped;
             self.grant(id);
         }
     }
@@ -585,10 +590,17 @@ impl Sockets {
         self.memory.promised
     }
 
-    /// Returns the number of messages of the layer that could not be read.
+    /// Returns the number of messages of the layer that could not be read, or that no correct peer
+    /// sends in the state of the connection: they end it.
     #[must_use]
     pub const fn malformed(&self) -> u64 {
         self.malformed
+    }
+
+    /// Returns the number of bytes that came to closed sockets which still sent.
+    #[must_use]
+    pub const fn dropped(&self) -> u64 {
+        self.dropped
     }
 
     // ---- slots

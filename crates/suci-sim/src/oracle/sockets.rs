@@ -103,6 +103,8 @@ pub struct SocketOracle {
     /// The last port of each node that was used.
     ports: BTreeMap<u32, u16>,
     failed: Vec<Failed>,
+    /// Bytes that closed sockets dropped, by node.
+    dropped: BTreeMap<u32, u64>,
     /// The ends that programs of living processes hold.
     open: BTreeSet<(ProcId, Held)>,
     /// Nodes whose session ended or was lost, or of which one was gone (then both are the same).
@@ -205,16 +207,21 @@ impl SocketOracle {
     /// Notes that the layer accepted bytes.
     ///
     /// # Errors
-    /// More are on their way than the greatest window, or than that and the end of a message. While
-    /// a closed socket sends the rest of its last message it drops what comes, so that two of them
-    /// do not wait for each other: nothing bounds that.
+    /// More are on their way than the greatest window, or than that and the end of a message. A
+    /// closed socket that sends the rest of its last message drops what comes, so that two of them
+    /// do not wait for each other: what its node dropped is on its way no more.
     pub fn sent(&mut self, held: Held, bytes: u64) -> Verdict {
-        let connection = self.connections.get(held.0);
-        let most = match connection {
-            Some(it) if it.closed[held.1.other() as usize] => u64::MAX,
-            Some(it) if it.kind == SocketKind::Messages => MAX_WINDOW + OFFERED,
-            _ => MAX_WINDOW,
-        };
+        let mut most = MAX_WINDOW;
+        if let Some(connection) = self.connections.get(held.0) {
+            let receiver = held.1.other() as usize;
+            if connection.kind == SocketKind::Messages {
+                most += OFFERED;
+            }
+            if connection.closed[receiver] {
+                let dropped = self.dropped.get(&connection.nodes[receiver]);
+                most += dropped.copied().unwrap_or_default();
+            }
+        }
         let Some(direction) = self.direction(held) else {
             return Ok(());
         };
@@ -224,6 +231,11 @@ impl SocketOracle {
             true => Err(wrong(held, format_args!("{under_way} B are on their way"))),
             false => Ok(()),
         }
+    }
+
+    /// Notes that closed sockets of a node's process dropped so many bytes.
+    pub fn drops(&mut self, node: u32, bytes: u64) {
+        *self.dropped.entry(node).or_default() += bytes;
     }
 
     fn direction(&mut self, (number, sender): Held) -> Option<&mut Direction> {

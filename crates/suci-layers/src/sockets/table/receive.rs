@@ -45,6 +45,7 @@ impl Sockets {
                 match self.on_connection(id, packet, payload) {
                     Ok(()) => {}
                     Err(OutOfState) => {
+                        self.malformed += 1;
                         self.reset(id);
                         self.fail(id, ConnectionFailure::Reset);
                     }

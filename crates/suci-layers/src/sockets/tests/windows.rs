@@ -129,6 +129,7 @@ fn a_peer_that_exceeds_its_window_is_reset() {
         pair.tables[SERVER].on_input(NOW, input);
     }
     assert_eq!(pair.read(SERVER, server).1, Err(ConnectionFailure::Reset));
+    assert_eq!(pair.tables[SERVER].malformed(), 1);
 }
 
 /// Returns the lengths of the messages that a socket received.
