@@ -214,7 +214,7 @@ struct Beside {
     goodput: f64,
     /// Packets of noise a second.
     sent: f64,
-    /// Those that came to the sink, if they went there.
+    /// Packets of noise a second that the sink received. `None` without a sink.
     arrived: Option<f64>,
 }
 

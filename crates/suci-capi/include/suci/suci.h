@@ -1331,10 +1331,11 @@ enum suci_combination {
     SUCI_XOR = 6
 };
 
-/* A function of the program that combines two elements of the type `element`, a value of enum
- * suci_element: that of a lower member, or of several, with that of a higher one. It writes *result,
- * and nothing else. It must be associative, and need not be commutative. It runs inside the node,
- * also on its I/O threads, so it calls no function of this library and always returns. */
+/* A function of the program that combines two elements. `element` is their type, a value of enum
+ * suci_element. `lower` comes from a member of lower rank, or from several, `higher` from those of
+ * higher rank. The function writes *result and nothing else. It must be associative, and need not
+ * be commutative. It runs inside the node, also on its I/O threads: it must call no function of this
+ * library, and it must return. */
 typedef void (*suci_combine)(const void *lower, const void *higher, void *result,
                              uint32_t element);
 

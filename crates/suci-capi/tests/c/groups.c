@@ -51,7 +51,7 @@ static void reductions(suci_node node, suci_group group, uint32_t me)
           SUCI_E_ARGUMENT);
 }
 
-/* Keeps the first that is not 0, of any type of up to 8 bytes. Its arguments cannot be exchanged. */
+/* Keeps the first element that is not 0. Types have up to 8 bytes. It is not commutative. */
 static void first(const void *lower, const void *higher, void *result, uint32_t element)
 {
     static const size_t sizes[] = {1, 2, 4, 8, 1, 2, 4, 8, 4, 8};
