@@ -239,18 +239,11 @@ fn a_reader_that_went_away_fails_both_ends() {
     drop(receive.0.stdout.take());
     send.feed(noise(1_000_000));
     let (sent, received) = (send.finish(), receive.finish());
-    assert_eq!(sent.status.code(), Some(1), "{}", errors(&sent));
-    assert!(
-        errors(&sent).contains("could not write"),
-        "{}",
-        errors(&sent)
-    );
-    assert_eq!(received.status.code(), Some(1));
-    assert!(
-        errors(&received).contains("standard output"),
-        "{}",
-        errors(&received)
-    );
+    let said = (errors(&sent), errors(&received));
+    assert_eq!(sent.status.code(), Some(1), "{said:?}");
+    assert!(said.0.contains("could not write"), "{said:?}");
+    assert_eq!(received.status.code(), Some(1), "{said:?}");
+    assert!(said.1.contains("standard output"), "{said:?}");
 }
 
 #[test]
