@@ -187,7 +187,7 @@ pub(crate) fn run(args: &LayersArgs) -> Result<()> {
                     0 => at,
                     _ => present.len() - 1 - at,
                 };
-                turns[at].push(bench.turn(present[at], &point)?);
+                turns[at].push(bench.patient_turn(present[at], &point)?);
             }
         }
         report(args.json, &point, &present, &turns);
@@ -244,6 +244,22 @@ impl Bench {
             Place::Machine => "default",
         });
         processes::started(name, starter)
+    }
+
+    /// A turn, which starters of MPI may fail twice: their processes sometimes do not find one
+    /// another.
+    fn patient_turn(&self, contender: &Contender, point: &Point<'_>) -> Result<Taken> {
+        let retries = match contender.program {
+            Program::Suci => 0,
+            Program::Mpich | Program::OpenMpi => 2,
+        };
+        for _ in 0..retries {
+            match self.turn(contender, point) {
+                Err(why) => eprintln!("{why}: its turn begins anew"),
+                taken => return taken,
+            }
+        }
+        self.turn(contender, point)
     }
 
     /// The processes of Suci, after writing their book.

@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::json;
 
 use crate::args::whole;
-use crate::process::{Process, bytes_to_floats, floats_to_bytes, part};
+use crate::process::{Process, floats_to_bytes, joined, part};
 use crate::program::{Program, Told};
 use crate::progress::Progress;
 use crate::transport::{Result, Tag};
@@ -69,8 +69,8 @@ impl Program for Matrix {
     fn parallel(&self, process: &mut Process, progress: &mut Progress) -> Result<Option<Vec<f64>>> {
         let size = process.size();
         if !process.is_root() {
-            let right = bytes_to_floats(&process.broadcast(Default::default())?);
-            let left = bytes_to_floats(&process.recv_from(0, ROWS)?);
+            let right = joined(&[process.broadcast(Default::default())?]);
+            let left = joined(&[process.recv_from(0, ROWS)?]);
             let product = self.multiply(&left, &right, progress);
             process.gather(floats_to_bytes(&product))?;
             return Ok(None);
@@ -87,12 +87,7 @@ impl Program for Matrix {
         }
         let product = self.multiply(rows(0), &right, progress);
         let parts = process.gather(floats_to_bytes(&product))?;
-        Ok(Some(
-            parts
-                .iter()
-                .flat_map(|part| bytes_to_floats(part))
-                .collect(),
-        ))
+        Ok(Some(joined(&parts)))
     }
 
     fn sequential(&self, progress: &mut Progress) -> Result<Vec<f64>> {

@@ -200,8 +200,9 @@ impl Process {
         let all = all.iter().flat_map(|one| bytes_to_floats(one));
         let result = all.reduce(combine).unwrap_or(mine);
         let result = self.broadcast(floats_to_bytes(&[result]))?;
-        let result = bytes_to_floats(&result);
-        result.first().copied().ok_or("an empty result".into())
+        bytes_to_floats(&result)
+            .next()
+            .ok_or("an empty result".into())
     }
 
     /// Leaves the network.
@@ -211,13 +212,23 @@ impl Process {
 }
 
 pub(crate) fn floats_to_bytes(values: &[f64]) -> Bytes {
-    let bytes = values.iter().flat_map(|value| value.to_le_bytes());
-    bytes.collect::<Vec<u8>>().into()
+    let words: Vec<_> = values.iter().map(|value| value.to_le_bytes()).collect();
+    words.into_flattened().into()
 }
 
-pub(crate) fn bytes_to_floats(bytes: &[u8]) -> Vec<f64> {
+pub(crate) fn bytes_to_floats(bytes: &[u8]) -> impl ExactSizeIterator<Item = f64> {
     let (words, _) = bytes.as_chunks();
-    words.iter().map(|word| f64::from_le_bytes(*word)).collect()
+    words.iter().map(|word| f64::from_le_bytes(*word))
+}
+
+/// The numbers of all parts of a result, one part after the other.
+pub(crate) fn joined(parts: &[Bytes]) -> Vec<f64> {
+    let bytes: usize = parts.iter().map(|part| part.len()).sum();
+    let mut all = Vec::with_capacity(bytes / size_of::<f64>());
+    for part in parts {
+        all.extend(bytes_to_floats(part));
+    }
+    all
 }
 
 /// The part of `count` rows that process `rank` of `size` has: parts follow one another, and their

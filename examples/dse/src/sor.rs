@@ -9,7 +9,7 @@ use clap::Args;
 use serde_json::json;
 
 use crate::args::whole;
-use crate::process::{Process, bytes_to_floats, floats_to_bytes, part};
+use crate::process::{Process, bytes_to_floats, floats_to_bytes, joined, part};
 use crate::program::{Program, Told};
 use crate::progress::Progress;
 use crate::transport::{Result, Tag};
@@ -86,12 +86,15 @@ impl Strip {
     }
 
     /// Replaces a row by what came.
-    fn set_row(&mut self, row: usize, values: &[f64]) -> Result<()> {
-        let width = self.width;
+    fn set_row(&mut self, row: usize, bytes: &[u8]) -> Result<()> {
+        let (width, values) = (self.width, bytes_to_floats(bytes));
         if values.len() != width {
             return Err(format!("a row of {} points came", values.len()).into());
         }
-        self.values[row * width..(row + 1) * width].copy_from_slice(values);
+        let points = &mut self.values[row * width..(row + 1) * width];
+        for (point, value) in points.iter_mut().zip(values) {
+            *point = value;
+        }
         Ok(())
     }
 
@@ -131,7 +134,7 @@ fn exchange(process: &mut Process, strip: &mut Strip) -> Result<()> {
     }
     for (neighbour, _, beyond) in neighbours {
         let row = process.recv_from(neighbour, ROW)?;
-        strip.set_row(beyond, &bytes_to_floats(&row))?;
+        strip.set_row(beyond, &row)?;
     }
     Ok(())
 }
@@ -192,10 +195,7 @@ impl Program for Sor {
         Ok(process.is_root().then(|| Plate {
             sweeps,
             change,
-            points: parts
-                .iter()
-                .flat_map(|part| bytes_to_floats(part))
-                .collect(),
+            points: joined(&parts),
         }))
     }
 
