@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output};
 
 use crate::support::{Running, errors, free_address, output, path, printed, suci};
 
@@ -53,6 +53,19 @@ fn a_key_is_made_compared_rotated_and_retired() {
     assert_eq!(both.lines().next(), Some(last.trim_end()));
     assert_eq!(known.len(), 3);
     assert!(known.iter().all(|secret| !all.contains(secret)), "{all}");
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_not_left_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("cluster.key");
+    let limited = "trap '' XFSZ; ulimit -f 0; exec \"$0\" keygen \"$1\"";
+    let mut shell = Command::new("sh");
+    shell.args(["-c", limited]).arg(path());
+    let refused = output(shell.arg(&file));
+    assert!(!refused.status.success() && errors(&refused).contains("cluster.key"));
+    assert!(!file.exists(), "an empty file");
+    assert!(key(&["keygen"], &file).status.success());
 }
 
 #[test]

@@ -3,10 +3,12 @@
 use super::key::{ClusterKey, KeyTextError, Keyring, SecretKey, holds_key};
 use super::node_key::{NodeKey, PublicKeys};
 use crate::sys;
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
 use std::marker::PhantomData;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
@@ -254,8 +256,8 @@ impl<K: SecretKey> KeyFile<K> {
     /// # Errors
     /// As [`read`](Self::read), but for the owner.
     pub fn read_of_any_user(&self) -> Result<Keyring<K>, KeyError> {
-        let text = self.text()?;
-        self.parse(&text)
+        let file = self.text()?;
+        self.parse(&file.text)
     }
 
     /// Reads the keys, and the state of the file.
@@ -293,10 +295,11 @@ impl<K: SecretKey> KeyFile<K> {
             },
             _ => self.unwritable(source),
         })?;
-        let written = file
-            .write_all(text.as_bytes())
-            .and_then(|()| file.sync_all());
-        written.map_err(|source| self.unwritable(source))?;
+        write_out(&mut file, &text).map_err(|source| {
+            // Otherwise the next attempt finds a file, which holds no key.
+            let _ = std::fs::remove_file(&self.path);
+            self.unwritable(source)
+        })?;
         Ok(key.into())
     }
 
@@ -306,8 +309,8 @@ impl<K: SecretKey> KeyFile<K> {
     /// # Errors
     /// As [`KeyFile::read`]; the file holds two keys already; or it cannot be replaced.
     pub fn rotate(&self) -> Result<Keyring<K>, KeyError> {
-        let text = self.text()?;
-        let keys = self.parse(&text)?;
+        let file = self.text()?;
+        let (text, keys) = (&*file.text, self.parse(&file.text)?);
         if keys.second().is_some() {
             let remedy = "once every node has both, drop the older one (`suci key retire`), then rotate again";
             return Err(KeyError::Count {
@@ -328,7 +331,7 @@ impl<K: SecretKey> KeyFile<K> {
             changed.push_str(line);
             changed.push('\n');
         }
-        self.replace(&changed)?;
+        self.replace(&changed, &file)?;
         Ok(Keyring::of_two(new, keys.first().clone()))
     }
 
@@ -338,8 +341,8 @@ impl<K: SecretKey> KeyFile<K> {
     /// # Errors
     /// As [`KeyFile::read`]; the file holds only one key; or it cannot be replaced.
     pub fn retire(&self) -> Result<Keyring<K>, KeyError> {
-        let text = self.text()?;
-        let keys = self.parse(&text)?;
+        let file = self.text()?;
+        let (text, keys) = (&*file.text, self.parse(&file.text)?);
         if keys.second().is_none() {
             let remedy = "there is no older key to drop; `suci key rotate` makes a new one";
             return Err(KeyError::Count {
@@ -357,15 +360,15 @@ impl<K: SecretKey> KeyFile<K> {
             changed.push_str(line);
             changed.push('\n');
         }
-        self.replace(&changed)?;
+        self.replace(&changed, &file)?;
         Ok(keys.first().clone().into())
     }
 
-    /// Returns the file's text, if it is for its owner alone.
-    fn text(&self) -> Result<Zeroizing<String>, KeyError> {
+    /// Reads the file, if it is for its owner alone.
+    fn text(&self) -> Result<FileText, KeyError> {
         let file = FileText::read(&self.path, LONGEST)?;
         self.check_mode(&file)?;
-        Ok(file.text)
+        Ok(file)
     }
 
     fn check_mode(&self, file: &FileText) -> Result<(), KeyError> {
@@ -384,37 +387,32 @@ impl<K: SecretKey> KeyFile<K> {
         })
     }
 
-    /// Writes a new file beside this one, for its owner alone, and onto the disk.
-    fn write_beside(&self, text: &str) -> Result<Written, KeyError> {
-        let unwritable = |source| self.unwritable(source);
-        let number: u64 = sys::random()
-            .map(u64::from_ne_bytes)
-            .map_err(KeyError::Random)?;
-        let mut name = self.path.clone().into_os_string();
-        name.push(format!(".{number:016x}"));
-        let path = PathBuf::from(name);
-        let mut file = create_new(&path).map_err(unwritable)?;
-        let written = Written { path };
-        file.write_all(text.as_bytes()).map_err(unwritable)?;
-        file.sync_all().map_err(unwritable)?;
-        Ok(written)
-    }
-
-    /// Replaces the file, keeping its owner. Whoever opens it finds the old or the new one.
-    fn replace(&self, text: &str) -> Result<(), KeyError> {
+    /// Replaces the file that was `read`, keeping its owner, once the new text is on the disk.
+    /// Whoever opens it finds the old or the new one.
+    ///
+    /// Root may do so in a directory of another user, who can put a link in the place of each part
+    /// of the path meanwhile. So the directory and the new file are those that were opened,
+    /// whatever their names lead to by now.
+    fn replace(&self, text: &str, read: &FileText) -> Result<(), KeyError> {
         let unwritable = |source| self.unwritable(source);
         // A link stays: what it leads to is replaced.
         let real = std::fs::canonicalize(&self.path).map_err(unwritable)?;
-        let real = Self::named(real);
-        let owner = std::fs::metadata(&real.path).map_err(unwritable)?;
-        let written = real.write_beside(text)?;
-        let own = File::open(&written.path).and_then(|file| file.metadata());
-        let own = own.map_err(unwritable)?;
-        if (own.uid(), own.gid()) != (owner.uid(), owner.gid()) {
-            let chown = std::os::unix::fs::chown;
-            chown(&written.path, Some(owner.uid()), Some(owner.gid())).map_err(unwritable)?;
+        let directory = Directory::of(&real).map_err(unwritable)?;
+        let old = directory.at(real.file_name().unwrap_or_default());
+        let found = std::fs::symlink_metadata(&old).map_err(unwritable)?;
+        if (found.dev(), found.ino()) != (read.stamp.device, read.stamp.inode) {
+            let problem = "another file took its place meanwhile: try again";
+            return Err(unwritable(io::Error::other(problem)));
         }
-        std::fs::rename(&written.path, &real.path).map_err(unwritable)
+        let number: u64 = sys::random()
+            .map(u64::from_ne_bytes)
+            .map_err(KeyError::Random)?;
+        let mut name = old.clone().into_os_string();
+        name.push(format!(".{number:016x}"));
+        let mut new = Written::new(name.into()).map_err(unwritable)?;
+        write_out(&mut new.file, text).map_err(unwritable)?;
+        new.give_to(&found).map_err(unwritable)?;
+        std::fs::rename(&new.path, &old).map_err(unwritable)
     }
 
     fn unwritable(&self, source: io::Error) -> KeyError {
@@ -542,9 +540,47 @@ impl FileText {
     }
 }
 
+/// An open directory.
+struct Directory(File);
+
+impl Directory {
+    /// Opens the directory of `file`.
+    fn of(file: &Path) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        options
+            .read(true)
+            .custom_flags(libc::O_PATH | libc::O_DIRECTORY);
+        let path = file.parent().unwrap_or(Path::new("/"));
+        options.open(path).map(Self)
+    }
+
+    /// The path of a file in this directory. It holds as long as the directory is open.
+    fn at(&self, name: &OsStr) -> PathBuf {
+        Path::new(&format!("/proc/self/fd/{}", self.0.as_raw_fd())).join(name)
+    }
+}
+
 /// A file under a name for the time being, which goes away with this unless it was renamed.
 struct Written {
     path: PathBuf,
+    file: File,
+}
+
+impl Written {
+    /// Makes a file that only its owner may read.
+    fn new(path: PathBuf) -> io::Result<Self> {
+        let file = create_new(&path)?;
+        Ok(Self { path, file })
+    }
+
+    /// Gives the open file, not what its name leads to, to the owner of another one.
+    fn give_to(&self, other: &Metadata) -> io::Result<()> {
+        let own = self.file.metadata()?;
+        if (own.uid(), own.gid()) == (other.uid(), other.gid()) {
+            return Ok(());
+        }
+        std::os::unix::fs::fchown(&self.file, Some(other.uid()), Some(other.gid()))
+    }
 }
 
 impl Drop for Written {
@@ -557,6 +593,12 @@ impl Drop for Written {
 fn create_new(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// Writes the text of a file onto the disk.
+fn write_out(file: &mut File, text: &str) -> io::Result<()> {
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
 }
 
 #[cfg(test)]
@@ -693,6 +735,46 @@ mod tests {
             owner: ROOT,
         };
         assert!(file.check_owner(Path::new("/"), 4711).is_ok());
+    }
+
+    /// Root rotates a key in the directory of a user, who puts links in the place of names.
+    #[test]
+    fn names_that_change_meanwhile_lead_to_no_other_file() {
+        let (dir, file) = scratch();
+        file.create().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        let link = |to: &str, name: &str| {
+            let _ = fs::remove_file(path(name));
+            std::os::unix::fs::symlink(path(to), path(name)).unwrap();
+        };
+        fs::write(path("victim"), "the victim's").unwrap();
+        let victim = || {
+            let owner = fs::metadata(path("victim")).unwrap().uid();
+            (owner, fs::read_to_string(path("victim")).unwrap())
+        };
+        let untouched = victim();
+        // The key file, once it was read.
+        let read = file.text().unwrap();
+        fs::rename(&file.path, path("moved")).unwrap();
+        link("victim", "cluster.key");
+        let said = file.replace("new", &read).unwrap_err().to_string();
+        assert!(said.contains("another file took its place"), "{said}");
+        // The new file, before it gets its owner.
+        let new = Written::new(path("new")).unwrap();
+        link("victim", "new");
+        give_away(&path("moved"));
+        let owner = fs::metadata(path("moved")).unwrap();
+        new.give_to(&owner).unwrap();
+        assert_eq!(new.file.metadata().unwrap().uid(), owner.uid());
+        drop(new);
+        assert_eq!(victim(), untouched);
+        // The directory.
+        fs::create_dir(path("sub")).unwrap();
+        let sub = Directory::of(&path("sub/cluster.key")).unwrap();
+        fs::rename(path("sub"), path("own")).unwrap();
+        link(".", "sub");
+        create_new(&sub.at("cluster.key".as_ref())).unwrap();
+        assert!(path("own/cluster.key").exists());
     }
 
     #[test]
