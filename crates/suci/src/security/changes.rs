@@ -46,12 +46,26 @@ type Stamps = (Option<Stamp>, Option<Stamp>);
 struct FileStates<S> {
     read: S,
     checked: S,
+    /// When the next check may be: drivers do not know of each other's checks.
+    check_at: Instant,
 }
 
 impl<S: Copy + PartialEq> FileStates<S> {
     fn new(read: S) -> Self {
-        let checked = read;
-        Self { read, checked }
+        Self {
+            read,
+            checked: read,
+            check_at: Instant::ZERO,
+        }
+    }
+
+    /// Returns true if no driver made a check of late, and notes that one is made `now`.
+    fn begin_check(&mut self, now: Instant) -> bool {
+        let begins = now >= self.check_at;
+        if begins {
+            self.check_at = now + CHECK_EVERY;
+        }
+        begins
     }
 
     /// Notes their state `now`. Returns whether to read them: they are others than those that were
@@ -147,10 +161,10 @@ impl SharedKeys {
         }
     }
 
-    fn check_files(&self) {
+    fn check_files(&self, now: Instant) {
         match self {
-            Self::Cluster(keys) => keys.check_file(),
-            Self::Node(keys) => keys.check_files(),
+            Self::Cluster(keys) => keys.check_file(now),
+            Self::Node(keys) => keys.check_files(now),
         }
     }
 
@@ -220,11 +234,14 @@ impl SharedClusterKeys {
 
     /// Reads the file again if it was changed. A file that cannot be used changes nothing; that is
     /// logged once.
-    fn check_file(&self) {
+    fn check_file(&self, now: Instant) {
         let mut state = self.state();
         let Some((file, watch)) = &mut state.file else {
             return;
         };
+        if !watch.begin_check(now) {
+            return;
+        }
         let now = file.stamp();
         if !watch.is_due(now) {
             return;
@@ -284,12 +301,15 @@ impl SharedNodeKeys {
 
     /// Reads the files again if one of them was changed. If they cannot be used, nothing changes;
     /// that is logged once.
-    fn check_files(&self) {
+    fn check_files(&self, now: Instant) {
         let Some(files) = &self.files else {
             return;
         };
         let mut files = files.lock().unwrap_or_else(PoisonError::into_inner);
         let (files, watch) = &mut *files;
+        if !watch.begin_check(now) {
+            return;
+        }
         let now = files.stamps();
         if !watch.is_due(now) {
             return;
@@ -359,7 +379,7 @@ impl KeyChanges {
     pub(crate) fn take(&mut self, now: Instant) -> Vec<(Option<NodeId>, Renewal)> {
         if self.check_at.is_some_and(|at| at <= now) {
             self.check_at = Some(now + CHECK_EVERY);
-            self.keys.check_files();
+            self.keys.check_files(now);
         }
         let seen = self.keys.seen();
         match (std::mem::replace(&mut self.seen, seen), &self.seen) {
@@ -601,16 +621,23 @@ mod tests {
         let at = files.public.path().to_owned();
         fs::write(&at, &all).unwrap();
         let keys = SharedKeys::new(NodeId(1), KeySource::NodeFiles(files)).unwrap();
-        let mut changes = KeyChanges::new(Arc::new(keys), NOW);
+        let keys = Arc::new(keys);
+        // One driver checks right after the other.
+        let mut drivers = [0, 1].map(|_| KeyChanges::new(keys.clone(), NOW));
+        let mut check = |number, text: &str| {
+            for driver in &mut drivers {
+                assert_eq!(driver.take(later(number)), [], "{text:?}");
+            }
+        };
         fs::write(&at, format!("1 {own}\n")).unwrap();
-        assert_eq!(changes.take(later(1)), []);
+        check(1, "half of the lines");
         fs::write(&at, format!("{all}# all\n")).unwrap();
-        assert_eq!(changes.take(later(2)), []);
-        assert_eq!(changes.take(later(3)), []);
-        for (check, text) in [(4, ""), (6, "# none\n"), (8, "\n")] {
+        check(2, "all lines");
+        check(3, "all lines");
+        for (number, text) in [(4, ""), (6, "# none\n"), (8, "\n")] {
             fs::write(&at, text).unwrap();
-            assert_eq!(changes.take(later(check)), [], "{text:?}");
-            assert_eq!(changes.take(later(check + 1)), [], "{text:?}");
+            check(number, text);
+            check(number + 1, text);
         }
     }
 
