@@ -103,6 +103,7 @@ impl SharedKeys {
         Ok(match source {
             KeySource::Cluster(keys) => Self::Cluster(SharedClusterKeys::new(node, keys, None)),
             KeySource::ClusterFile(file) => {
+                let file = file.anchored();
                 let (keys, stamp) = file.read_stamped()?;
                 let file = Some((file, FileStates::new(Some(stamp))));
                 Self::Cluster(SharedClusterKeys::new(node, keys, file))
@@ -113,6 +114,10 @@ impl SharedKeys {
                 Self::Node(SharedNodeKeys::new(node, keys, None))
             }
             KeySource::NodeFiles(files) => {
+                let files = NodeFiles {
+                    own: files.own.anchored(),
+                    public: files.public.anchored(),
+                };
                 let (keys, stamps) = files.read(node)?;
                 keys.known().check_listed()?;
                 let files = Some((files, FileStates::new(stamps)));
@@ -404,6 +409,7 @@ mod tests {
     use std::fs;
     use std::os::fd::AsRawFd;
     use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
 
     const NOW: Instant = Instant::from_nanos(1_000_000_000);
 
@@ -488,7 +494,7 @@ mod tests {
     }
 
     impl Barred {
-        fn new(path: &std::path::Path) -> Self {
+        fn new(path: &Path) -> Self {
             /// Names the signal that tells of such an `open`; the `libc` crate lacks it.
             const F_SETSIG: libc::c_int = 10;
             let file = fs::File::options().read(true).write(true).open(path);
@@ -639,6 +645,33 @@ mod tests {
             check(number, text);
             check(number + 1, text);
         }
+    }
+
+    /// Daemons change their directory once they run.
+    #[test]
+    fn files_are_found_from_every_directory() {
+        let dir = tempfile::tempdir_in(".").unwrap();
+        let here = Path::new(dir.path().file_name().unwrap());
+        let at = |name| here.join(name);
+        let cluster = KeyFile::new(at("cluster.key"));
+        let own = KeyFile::of_node(at("own.key"));
+        let public = PublicKeysFile::new(at("public.keys"));
+        cluster.create().unwrap();
+        let line = format!("1 {}\n", own.create().unwrap().first().public());
+        fs::write(public.path(), line).unwrap();
+        let SharedKeys::Cluster(keys) =
+            SharedKeys::new(NodeId(1), KeySource::ClusterFile(cluster)).unwrap()
+        else {
+            unreachable!("the file has keys of a cluster")
+        };
+        let state = keys.state();
+        assert!(state.file.as_ref().unwrap().0.path().is_absolute());
+        let files = KeySource::NodeFiles(NodeFiles { own, public });
+        let SharedKeys::Node(keys) = SharedKeys::new(NodeId(1), files).unwrap() else {
+            unreachable!("the files have keys of nodes")
+        };
+        let (files, _) = &*keys.files.as_ref().unwrap().lock().unwrap();
+        assert!(files.own.path().is_absolute() && files.public.path().is_absolute());
     }
 
     /// A driver that sleeps keeps no secret: it looks later.

@@ -241,6 +241,11 @@ impl<K: SecretKey> KeyFile<K> {
         &self.path
     }
 
+    /// The same file by a path from the root: the process may change its directory.
+    pub(crate) fn anchored(&self) -> Self {
+        Self::named(anchored(&self.path))
+    }
+
     /// Reads the keys. Blocks for the file system.
     ///
     /// # Errors
@@ -443,6 +448,11 @@ impl PublicKeysFile {
         &self.path
     }
 
+    /// As [`KeyFile::anchored`].
+    pub(crate) fn anchored(&self) -> Self {
+        Self::new(anchored(&self.path))
+    }
+
     /// Reads the keys. Blocks for the file system.
     ///
     /// # Errors
@@ -482,6 +492,11 @@ impl PublicKeysFile {
     pub(crate) fn stamp(&self) -> Option<Stamp> {
         Stamp::at(&self.path)
     }
+}
+
+/// The path from the root, or as it is if there is no present directory.
+fn anchored(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// The text of a file, and what the system says of the file.
@@ -726,17 +741,6 @@ mod tests {
         file.read_as(owner).unwrap();
     }
 
-    #[test]
-    fn a_file_of_root_is_for_all_its_readers() {
-        let file = FileText {
-            text: Zeroizing::default(),
-            stamp: Stamp::at(Path::new("/")).unwrap(),
-            mode: 0o400,
-            owner: ROOT,
-        };
-        assert!(file.check_owner(Path::new("/"), 4711).is_ok());
-    }
-
     /// Root rotates a key in the directory of a user, who puts links in the place of names.
     #[test]
     fn names_that_change_meanwhile_lead_to_no_other_file() {
@@ -775,6 +779,17 @@ mod tests {
         link(".", "sub");
         create_new(&sub.at("cluster.key".as_ref())).unwrap();
         assert!(path("own/cluster.key").exists());
+    }
+
+    #[test]
+    fn a_file_of_root_is_for_all_its_readers() {
+        let file = FileText {
+            text: Zeroizing::default(),
+            stamp: Stamp::at(Path::new("/")).unwrap(),
+            mode: 0o400,
+            owner: ROOT,
+        };
+        assert!(file.check_owner(Path::new("/"), 4711).is_ok());
     }
 
     #[test]
