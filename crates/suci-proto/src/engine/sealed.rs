@@ -298,6 +298,9 @@ impl Engine {
         if !self.is_sealed() {
             return;
         }
+        if renewal == Renewal::StopSealing && !planted("sealed-after-restore") {
+            self.shared.drop_unsealed();
+        }
         for key in self.peers.keys() {
             self.renew_keys_at(now, key, renewal);
         }

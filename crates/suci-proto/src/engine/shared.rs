@@ -14,6 +14,7 @@ use crate::log::Log;
 use crate::message::{Message, Pool};
 use crate::ranges::RangeSet;
 use crate::recovery::SentFrame;
+use crate::security::Sealing;
 use crate::time::Instant;
 use crate::transmit::{Destination, Train};
 use crate::types::{ChannelId, Ecn, Incarnation, NodeId, SessionNumber, Source};
@@ -43,14 +44,22 @@ const MAX_REPLIES: usize = 256;
 pub(crate) struct Reply {
     to: Destination,
     bytes: Vec<u8>,
+    /// The keys under which it is sealed when it is sent for the first time: nothing may be sealed
+    /// between a jump of the clock, which the driver looks for before it sends, and a fresh
+    /// handshake.
+    sealing: Option<Box<Sealing>>,
     /// How often it is still to be sent.
     times: u32,
 }
 
 impl Reply {
     fn once(to: Destination, bytes: Vec<u8>) -> Self {
-        let times = 1;
-        Self { to, bytes, times }
+        Self {
+            to,
+            bytes,
+            sealing: None,
+            times: 1,
+        }
     }
 }
 
@@ -213,10 +222,27 @@ impl Shared {
         }
     }
 
-    /// As [`reply`](Self::reply), for a packet that is not repeated when lost: it is sent `times`
-    /// times at once.
-    pub(crate) fn reply_times(&mut self, times: u32, to: Destination, bytes: Vec<u8>) {
-        self.queue_reply(Reply { to, bytes, times }, true);
+    /// As [`reply`](Self::reply), for the last packet of a connection, header and frames, which is
+    /// not repeated when lost: it is sent `times` times at once.
+    pub(crate) fn reply_last(
+        &mut self,
+        times: u32,
+        to: Destination,
+        bytes: Vec<u8>,
+        sealing: Option<Box<Sealing>>,
+    ) {
+        let reply = Reply {
+            to,
+            bytes,
+            sealing,
+            times,
+        };
+        self.queue_reply(reply, true);
+    }
+
+    /// Drops the packets that wait and are not sealed yet.
+    pub(super) fn drop_unsealed(&mut self) {
+        self.replies.retain(|reply| reply.sealing.is_none());
     }
 
     /// As [`reply`](Self::reply), for answers that anyone can ask for, even with a forged address.
@@ -240,6 +266,9 @@ impl Shared {
         let Some(mut reply) = self.replies.pop_front() else {
             return false;
         };
+        if let Some(mut sealing) = reply.sealing.take() {
+            reply.bytes = sealing.seal_alone(&reply.bytes);
+        }
         train.begin(reply.to, Ecn::NotEct);
         train.single(&reply.bytes);
         reply.times = reply.times.saturating_sub(1);

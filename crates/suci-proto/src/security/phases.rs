@@ -146,13 +146,12 @@ impl Sealing {
         self.sender.seal.seal(number, header, body, rest);
     }
 
-    /// Seals a packet of its own: `packet` holds header and frames.
+    /// Seals the last packet of the connection: `packet` holds header and frames.
     pub(crate) fn seal_alone(&mut self, packet: &[u8]) -> Vec<u8> {
         let mut sealed = vec![0; packet.len().saturating_add(AEAD_TAG)];
         if let Some((header, body)) = packet.split_first_chunk() {
             self.seal(header, &[body], &mut sealed);
         }
-        self.note_tail(crate::wire::tail(&sealed));
         sealed
     }
 

@@ -396,6 +396,26 @@ fn nothing_is_sealed_after_a_restored_snapshot() {
     }
 }
 
+/// Nor is the final CLOSE, which waits for the driver to look at the clock and send.
+#[test]
+fn no_final_close_is_sealed_after_a_restored_snapshot() {
+    for is_restored in [false, true] {
+        let mut world = connected();
+        let now = world.now;
+        world.outgoing(0);
+        let sealed = world.ledger.packets();
+        assert_eq!(world.engines[0].reset(now, id(1)), Ok(true));
+        if is_restored {
+            world.engines[0].renew_keys(now, Renewal::StopSealing);
+        }
+        let packets = world.outgoing(0);
+        let closes = packets.iter().filter(|packet| is_sealed(packet)).count();
+        let expected = if is_restored { (0, 0) } else { (3, 1) };
+        let sealed = world.ledger.packets() - sealed;
+        assert_eq!((closes, sealed), expected);
+    }
+}
+
 /// F15: key phases change by time. Those of both directions are independent.
 #[test]
 fn f15_phases_change_by_time() {

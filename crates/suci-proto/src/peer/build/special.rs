@@ -10,6 +10,7 @@ use crate::peer::Peer;
 use crate::peer::connected::Connected;
 use crate::peer::connection::Beginning;
 use crate::recovery::SentKind;
+use crate::security::Sealing;
 use crate::time::Instant;
 use crate::transmit::{Destination, Train};
 use crate::types::Ecn;
@@ -69,16 +70,19 @@ impl Peer {
         if let Some(accepted) = self.accepted.take_if(|accepted| accepted.due) {
             shared.reply(accepted.to, accepted.bytes);
         }
-        if let Some((to, bytes)) = self.final_close(code) {
-            shared.reply_times(FINAL_CLOSE_COPIES, to, bytes);
+        if let Some((to, bytes, sealing)) = self.final_close(code) {
+            shared.reply_last(FINAL_CLOSE_COPIES, to, bytes, sealing);
         }
     }
 
-    fn final_close(&mut self, code: u64) -> Option<(Destination, Vec<u8>)> {
+    /// Returns the final CLOSE, and the keys of the connection to seal it, which sends and receives
+    /// nothing more.
+    fn final_close(&mut self, code: u64) -> Option<(Destination, Vec<u8>, Option<Box<Sealing>>)> {
         let connection = self.connection.as_mut()?;
         let number = connection.numbers.peek()?;
         let mut bytes = Vec::with_capacity(limits::CONTROL_PACKET);
-        match &connection.sealing {
+        let sealing = connection.sealing.take();
+        match &sealing {
             None => put_header(&mut bytes, &connection.header(number, CrcScope::Datagram)),
             Some(sealing) => bytes.extend_from_slice(&connection.sealed_header(number, sealing)),
         }
@@ -90,15 +94,12 @@ impl Peer {
             received,
         })
         .put(&mut bytes);
-        match &mut connection.sealing {
+        match &sealing {
             None => seal(&mut bytes),
-            Some(sealing) => {
-                bytes = sealing.seal_alone(&bytes);
-                // No other packet may have this number.
-                connection.numbers.use_up();
-            }
+            // No other packet may have this number.
+            Some(_) => connection.numbers.use_up(),
         }
-        Some((connection.destination(), bytes))
+        Some((connection.destination(), bytes, sealing))
     }
 }
 
