@@ -290,13 +290,13 @@ fn read_entry(line: &str) -> Result<(NodeId, PublicKey, Layers), KeyTextError> {
     if key.id() != id {
         return Err(KeyTextError::Mismatch);
     }
-    check_order(&key)?;
+    check_point(&key)?;
     Ok((node, key, read_layers(words)?))
 }
 
-/// The points of low order on Curve25519 and its twist: 0, 1, the two of order 8, and -1 modulo
-/// p = 2^255 - 19; and p and p + 1, which are 0 and 1 again.
-const LOW_ORDER: [[u8; LENGTH]; 7] = [
+/// The points of low order on Curve25519 and its twist: 0, 1, the two of order 8, and -1, modulo
+/// p = 2^255 - 19.
+const LOW_ORDER: [[u8; LENGTH]; 5] = [
     [0; LENGTH],
     number(1, 0, 0),
     [
@@ -310,8 +310,6 @@ const LOW_ORDER: [[u8; LENGTH]; 7] = [
         0x11, 0x57,
     ],
     number(0xec, 0xff, 0x7f),
-    number(0xed, 0xff, 0x7f),
-    number(0xee, 0xff, 0x7f),
 ];
 
 /// A number by its lowest byte, those between, and its highest one.
@@ -321,16 +319,16 @@ const fn number(lowest: u8, between: u8, highest: u8) -> [u8; LENGTH] {
     bytes
 }
 
-/// Refuses points of low order, with which every exchange fails (RFC 7748, section 6.1). X25519
-/// passes over the highest bit. An exchange for each line would hold up a node whose file changed.
-fn check_order(key: &PublicKey) -> Result<(), KeyTextError> {
-    let mut point = key.0;
-    if let Some(last) = point.last_mut() {
-        *last &= 0x7f;
-    }
-    match LOW_ORDER.contains(&point) {
-        true => Err(KeyTextError::Unusable),
-        false => Ok(()),
+/// Refuses numbers from p on: X25519 passes over the highest bit and takes the others modulo p (RFC
+/// 7748, section 5), so two texts would name one key. Refuses points of low order, with which every
+/// exchange fails (section 6.1): an exchange for each line would hold up a node whose file changed.
+fn check_point(key: &PublicKey) -> Result<(), KeyTextError> {
+    let [lowest, between @ .., highest] = &key.0;
+    let is_short = between.iter().any(|byte| *byte != 0xff) || *lowest < 0xed;
+    let is_below_p = *highest < 0x7f || *highest == 0x7f && is_short;
+    match is_below_p && !LOW_ORDER.contains(&key.0) {
+        true => Ok(()),
+        false => Err(KeyTextError::Unusable),
     }
 }
 
@@ -393,29 +391,36 @@ mod tests {
         assert_eq!(PublicKeys::parse(&keys.to_string()), Ok(keys));
     }
 
-    /// Exactly those with which the library makes no exchange.
+    /// Exactly those with which the library makes no exchange, and second texts of a key.
     #[test]
-    fn keys_of_low_order_are_refused() {
+    fn keys_of_low_order_and_second_texts_are_refused() {
         let any = KeyPair::from_private(&[1; LENGTH]).unwrap();
-        let refuses = |bytes: [u8; LENGTH]| {
-            let fails = any.agree(&bytes, |_| ()).is_err();
-            assert_eq!(check_order(&PublicKey(bytes)).is_err(), fails, "{bytes:?}");
-            fails
-        };
+        let secret = |bytes: &[u8; LENGTH]| any.agree(bytes, <[u8]>::to_vec).ok();
+        let refuses = |bytes| check_point(&PublicKey(bytes)).is_err();
         for point in LOW_ORDER {
-            let near = |by: i8| {
-                let mut other = point;
-                other[0] = other[0].wrapping_add_signed(by);
-                other
-            };
-            for mut bytes in [near(-2), near(-1), point, near(1), near(2)] {
-                let fails = refuses(bytes);
-                assert!(fails || bytes != point);
-                bytes[LENGTH - 1] |= 0x80;
-                assert_eq!(refuses(bytes), fails, "the highest bit");
+            for by in -2..=2 {
+                let mut near = point;
+                near[0] = near[0].wrapping_add_signed(by);
+                let is_beyond = point == number(0xec, 0xff, 0x7f) && by > 0;
+                assert!(is_beyond || refuses(near) == secret(&near).is_none());
+                assert!(refuses(near) || by != 0);
             }
         }
-        (2..100).for_each(|byte| assert!(!refuses(*key(byte).public().as_bytes())));
+        // From p = 2^255 - 19 on.
+        for above in 0..19 {
+            let second = number(0xed + above, 0xff, 0x7f);
+            assert!(refuses(second), "p + {above}");
+            assert_eq!(secret(&second), secret(&number(above, 0, 0)));
+        }
+        for byte in 2..100 {
+            let first = *key(byte).public().as_bytes();
+            let mut second = first;
+            second[LENGTH - 1] |= 0x80;
+            assert!(!refuses(first) && refuses(second));
+            assert_eq!(secret(&second), secret(&first), "the highest bit");
+        }
+        // The greatest number that is a key: p - 2.
+        assert!(!refuses(number(0xeb, 0xff, 0x7f)));
     }
 
     #[test]
