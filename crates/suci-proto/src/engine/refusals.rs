@@ -35,8 +35,11 @@ impl Engine {
             && datagram.len() >= HELLO_LEN
             && self.may_hint(now)
         {
-            let code = RefusedCode::Version;
-            self.turn_away(&packet, NodeId(target), code, Trust::Stranger);
+            let target = NodeId(target);
+            self.turn_away(&packet, target, RefusedCode::Version, Trust::Stranger);
+            if target == self.shared.identity.node {
+                self.tell_mismatch(&packet, RefusedReason::Version);
+            }
         }
     }
 
@@ -72,9 +75,7 @@ impl Engine {
         }
     }
 
-    /// Refuses an INIT of the other mode or under another key. If it came from where a known node
-    /// is, the program is told, too, unless this node's connection with it goes on: neither side
-    /// may get further.
+    /// Refuses an INIT of the other mode or under another key.
     pub(super) fn refuse_init(
         &mut self,
         packet: &ArrivedPacket<'_>,
@@ -83,18 +84,24 @@ impl Engine {
     ) {
         self.shared.counters.handshake_rejected += 1;
         self.turn_away(packet, init.target, code, Trust::Stranger);
+        self.tell_mismatch(
+            packet,
+            match code {
+                RefusedCode::NodeKey => RefusedReason::NoNodeKeyHere,
+                code => RefusedReason::from(code),
+            },
+        );
+    }
+
+    /// Tells the program why the handshake in `packet` was refused, if it came from where a known
+    /// node is, unless this node's connection with it goes on: neither side may get further.
+    fn tell_mismatch(&mut self, packet: &ArrivedPacket<'_>, reason: RefusedReason) {
         let (now, from) = (packet.now, packet.arrival.from);
         let Some(key) = self.peer_key(NodeId(packet.header.index)) else {
             return;
         };
         if self.peers.get(key).is_some_and(|peer| peer.may_be_at(from)) {
-            let reason = match code {
-                RefusedCode::NodeKey => RefusedReason::NoNodeKeyHere,
-                code => RefusedReason::from(code),
-            };
-            self.update(key, |peer, shared| {
-                peer.on_key_refused(now, reason, shared);
-            });
+            self.update(key, |peer, shared| peer.on_mismatch(now, reason, shared));
         }
     }
 
@@ -117,7 +124,7 @@ impl Engine {
         }
         match refused.code {
             RefusedCode::Key | RefusedCode::NodeKey => {
-                peer.on_key_refused(now, reason, &mut self.shared);
+                peer.on_mismatch(now, reason, &mut self.shared);
             }
             _ => {
                 peer.life.note_cause(LostCause::Refused(reason));
@@ -129,11 +136,12 @@ impl Engine {
 }
 
 impl Peer {
-    /// Notes that this node or the peer refused a handshake under the key of the other. While keys
-    /// are rotated that is no fault: the connection in use goes on until another key fits. So the
-    /// peer is asked for a sign of life there. The program is told if there is no connection, or
-    /// none came for as long as it takes to try all keys.
-    fn on_key_refused(&mut self, now: Instant, reason: RefusedReason, shared: &mut super::Shared) {
+    /// Notes that this node or the peer refused a handshake under the key of the other, or of
+    /// another mode or version. While keys are rotated that is no fault, and anybody can send a
+    /// HELLO of another version: the connection in use goes on. So the peer is asked for a sign of
+    /// life there. The program is told if there is no connection, or none came for as long as it
+    /// takes to try all keys.
+    fn on_mismatch(&mut self, now: Instant, reason: RefusedReason, shared: &mut super::Shared) {
         self.life.note_cause(LostCause::Refused(reason));
         self.challenge_claim();
         let all_refused = self.life.keys_differ(now);

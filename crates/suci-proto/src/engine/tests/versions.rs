@@ -93,3 +93,51 @@ fn the_caller_hears_that_versions_differ() {
         assert_eq!(world.events(0), [Event::Lost { node, cause }]);
     }
 }
+
+/// The refuser's program hears it, too: once, of a node that it knows, where that node is.
+#[test]
+fn the_refuser_hears_that_versions_differ() {
+    let mut world = World::new(2);
+    let hello = of_version_2(&hello_of(&mut world));
+    let mut elsewhere = hello.clone();
+    elsewhere.from = 7;
+    let mut stranger = hello.clone();
+    stranger.bytes[4] = 99;
+    let mut misled = hello.clone();
+    misled.bytes[28] = 99;
+    for other in [&mut elsewhere, &mut stranger, &mut misled] {
+        wire::seal(&mut other.bytes);
+        world.deliver(other);
+        assert_eq!(world.outgoing(1).len(), 1, "REFUSED");
+        assert!(world.events(1).is_empty());
+    }
+    world.deliver(&hello);
+    let (node, reason) = (id(0), RefusedReason::Version);
+    assert_eq!(world.events(1), [Event::Refused { node, reason }]);
+    world.deliver(&hello);
+    assert!(world.events(1).is_empty());
+}
+
+/// A forged HELLO of another version says nothing while the connection goes on.
+#[test]
+fn a_connection_that_goes_on_shows_that_versions_agree() {
+    let mut world = World::new(2);
+    let hello = of_version_2(&hello_of(&mut world));
+    world.run(SECOND);
+    world.events(1);
+    assert!(world.peer(1, 0).has_connection());
+    for _ in 0..10 {
+        world.deliver(&hello);
+        world.run(SECOND);
+    }
+    assert!(world.events(1).is_empty());
+    // A process of the other version took the place of the old one.
+    for _ in 0..15 {
+        world.deliver(&hello);
+        world.run_but(SECOND, |packet| packet.from == 0 || packet.to == 0);
+    }
+    let (node, reason) = (id(0), RefusedReason::Version);
+    let cause = LostCause::Refused(reason);
+    let told = [Event::Refused { node, reason }, Event::Lost { node, cause }];
+    assert_eq!(world.events(1), told);
+}
