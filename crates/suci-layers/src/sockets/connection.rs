@@ -105,6 +105,8 @@ pub(super) struct Incoming {
     limit: u64,
     /// Bytes and charges that the peer may send beyond those that the program took.
     pub(super) window: u64,
+    /// Bytes and charges that were dropped since the program closed the socket.
+    pub(super) dropped: u64,
     /// The peer sends nothing more.
     pub(super) ended: bool,
 }
@@ -117,6 +119,7 @@ impl Incoming {
             taken: 0,
             limit: window,
             window,
+            dropped: 0,
             ended: false,
         }
     }
@@ -136,6 +139,16 @@ impl Incoming {
         let segment = self.segments.pop_front()?;
         self.taken += charge(segment.bytes.len());
         Some(segment)
+    }
+
+    /// Drops what arrived. Returns how many bytes.
+    pub(super) fn drop_all(&mut self) -> u64 {
+        let mut bytes = 0;
+        while let Some(segment) = self.pop() {
+            bytes += segment.bytes.len() as u64;
+            self.dropped += charge(segment.bytes.len());
+        }
+        bytes
     }
 
     /// Returns the new limit that the peer is to be told, if half of the window was used up.

@@ -60,7 +60,8 @@ pub const MAX_WINDOW: u64 = 256 << 10;
 /// The bytes that the sockets of one shard may promise to their peers in all.
 pub const MEMORY: u64 = 128 << 20;
 
-/// Bytes for one node that the layer keeps while the engine's queue is full. Sockets then wait.
+/// Bytes and charges for one node that the layer keeps while the engine's queue is full. Sockets
+/// then wait.
 pub const OUTPUT: usize = 1 << 20;
 
 /// Messages for one node after which the layer takes no more from that node. A peer that sends
@@ -72,10 +73,14 @@ pub const MAX_ANSWERS: usize = 1 << 16;
 /// a better reason.
 pub const OPEN_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Closed sockets for which a node's answers are awaited. A node that never answers would otherwise
-/// fill the table. Beyond them the oldest is forgotten: CLOSE comes before any RESET, so the peer
-/// sees no difference.
+/// Closed sockets of which a node has not taken everything, or not answered CLOSE. A node that
+/// never does would otherwise fill the table, and the memory with the rests of messages. Beyond
+/// them the oldest is reset: its peer loses the rest of the last message, if there was one.
 pub const MAX_CLOSING: usize = 1 << 10;
+
+/// Bytes and charges that a closed socket drops while its peer takes the rest of the last message.
+/// A peer that sends more is reset. It would otherwise never hear that nobody reads.
+pub const MAX_DROPPED: u64 = 64 << 20;
 
 /// The number of sockets that a shard may have.
 pub const MAX_SOCKETS: usize = 1 << 20;

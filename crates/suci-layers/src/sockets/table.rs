@@ -11,8 +11,8 @@ use super::listener::{Listener, Placeholder};
 use super::plant::{Fault, is_planted};
 use super::wire::{Packet, channel};
 use super::{
-    Address, ConnectionFailure, MAX_ANSWERS, MAX_CLOSING, MAX_SOCKETS, OPEN_TIMEOUT, OUTPUT,
-    SocketId, SocketKind,
+    Address, ConnectionFailure, MAX_ANSWERS, MAX_CLOSING, MAX_DROPPED, MAX_SOCKETS, OPEN_TIMEOUT,
+    OUTPUT, SEGMENT_CHARGE, SocketId, SocketKind,
 };
 use crate::output::Output;
 use bytes::Bytes;
@@ -97,7 +97,7 @@ pub struct Sockets {
     slots: Vec<Slot>,
     free: Vec<usize>,
     listeners: BTreeMap<u16, SocketId>,
-    pub(super) output: Output,
+    output: Output,
     /// Sockets that wait for room in the output for their peer.
     room_wanted: BTreeMap<NodeId, BTreeSet<SocketId>>,
     deadlines: BTreeSet<(Instant, SocketId)>,
@@ -248,16 +248,17 @@ impl Sockets {
         }
     }
 
-    /// Drops what arrived for a program that closed its socket. The peer can go on: it may have
-    /// closed its socket, too, and wait with the rest of a message.
+    /// Drops what arrived for a program that closed its socket. The peer can go on for a while: it
+    /// may have closed its socket, too, and wait with the rest of a message.
     fn drop_incoming(&mut self, id: SocketId) {
         if let Some(connection) = self.connection_mut(id) {
-            let mut dropped = 0;
-            while let Some(segment) = connection.incoming.pop() {
-                dropped += segment.bytes.len() as u64;
+            let bytes = connection.incoming.drop_all();
+            let is_too_much = connection.incoming.dropped > MAX_DROPPED;
+            self.dropped += bytes;
+            match is_too_much {
+                true => self.abort(id),
+                false => self.grant(id),
             }
-            self.dropped += dropped;
-            self.grant(id);
         }
     }
 
@@ -298,16 +299,16 @@ impl Sockets {
                 let (port, waiting) = (listener.port, listener.take_waiting());
                 self.listeners.remove(&port);
                 for waiting in waiting {
-                    self.reset(waiting);
-                    self.remove(waiting);
+                    self.abort(waiting);
                 }
                 self.remove(id);
             }
             Some(SlotUse::Connection(connection)) => {
-                let is_sent = connection.sent.rest.is_empty();
+                let (node, is_sent) = (connection.peer.node, connection.sent.rest.is_empty());
                 match connection.state {
                     State::Open => {
                         connection.state = State::Flushing;
+                        self.await_closed(node, id);
                         match is_sent {
                             true => self.push_close(id),
                             false => self.drop_incoming(id),
@@ -335,19 +336,18 @@ impl Sockets {
         connection.incoming.clear();
         self.memory.release(connection.incoming.window);
         connection.incoming.window = 0;
-        let (to, from, node) = (connection.remote, id, connection.peer.node);
+        let (to, from) = (connection.remote, id);
         self.push_of(id, Packet::Close { to, from });
-        self.await_closed(node, id);
     }
 
-    /// Notes that the peer's answer to CLOSE is awaited. Forgets the oldest of too many sockets.
+    /// Notes that a closed socket waits for its peer. Resets the oldest of too many.
     fn await_closed(&mut self, node: NodeId, id: SocketId) {
         let closing = self.closing.entry(node).or_default();
         closing.push_back(id);
         if closing.len() > MAX_CLOSING
             && let Some(oldest) = closing.front().copied()
         {
-            self.remove(oldest);
+            self.abort(oldest);
         }
     }
 
@@ -362,7 +362,7 @@ impl Sockets {
             Some(SlotUse::Connection(connection)) => {
                 let opening = matches!(connection.state, State::Opening(_));
                 let failed = !opening && connection.send_failure().is_some();
-                let has_room = self.output.bytes(connection.peer.node) < OUTPUT;
+                let has_room = self.has_room(connection.peer.node);
                 let is_free = connection.sent.rest.is_empty() && connection.sent.has_room();
                 let may_send = !opening && is_free && has_room;
                 Readiness {
@@ -383,10 +383,14 @@ impl Sockets {
     pub fn want_room(&mut self, id: SocketId) {
         if let Some(connection) = self.connection(id) {
             let node = connection.peer.node;
-            if self.output.bytes(node) >= OUTPUT {
+            if !self.has_room(node) {
                 self.room_wanted.entry(node).or_default().insert(id);
             }
         }
+    }
+
+    pub(super) fn has_room(&self, node: NodeId) -> bool {
+        waiting_charge(&self.output, node) < OUTPUT
     }
 
     // ---- the driver's calls
@@ -412,8 +416,7 @@ impl Sockets {
         {
             self.deadlines.pop_first();
             if let Some(SlotUse::Placeholder(_)) = self.entry(id) {
-                self.reset(id);
-                self.remove(id);
+                self.abort(id);
             } else {
                 self.forget_open(id);
                 self.fail(id, ConnectionFailure::TimedOut);
@@ -494,7 +497,7 @@ impl Sockets {
             let output = &self.output;
             let mut freed = Vec::new();
             self.room_wanted.retain(|node, waiting| {
-                let full = output.bytes(*node) > OUTPUT / 2;
+                let full = waiting_charge(output, *node) > OUTPUT / 2;
                 if !full {
                     freed.extend(waiting.iter().copied());
                 }
@@ -700,7 +703,7 @@ impl Sockets {
         if connection.state.is_live() {
             self.remove_live(node);
         }
-        if connection.state == State::Closing
+        if matches!(connection.state, State::Flushing | State::Closing)
             && let Some(closing) = self.closing.get_mut(&node)
         {
             closing.retain(|other| *other != id);
@@ -755,6 +758,12 @@ impl Sockets {
             Some(SlotUse::Listener(_) | SlotUse::Free) | None => return,
         };
         self.push(node, channel, Packet::Reset { to }, Bytes::new());
+    }
+
+    /// Gives a socket up, and tells the peer.
+    fn abort(&mut self, id: SocketId) {
+        self.reset(id);
+        self.remove(id);
     }
 
     fn push_open(&mut self, id: SocketId) {
@@ -812,6 +821,11 @@ impl Sockets {
         };
         self.output.push(node, message);
     }
+}
+
+/// Returns the bytes and charges of the messages that wait for a node.
+fn waiting_charge(output: &Output, node: NodeId) -> usize {
+    output.bytes(node) + output.count(node) * SEGMENT_CHARGE as usize
 }
 
 /// Returns when an attempt to open a connection is over that begins, or arrives, at `now`.

@@ -116,10 +116,7 @@ impl Sockets {
         };
         match room {
             Room::Free => {}
-            Room::Instead(other) => {
-                self.reset(other);
-                self.remove(other);
-            }
+            Room::Instead(other) => self.abort(other),
             Room::None => return Err(RefusedCode::BacklogFull),
         }
         Ok(id)
@@ -249,8 +246,13 @@ impl Sockets {
             (State::Flushing, Packet::Credit { limit, .. }) => self.on_credit(id, limit),
             (State::Flushing, Packet::Data { last, .. }) => {
                 let bytes = payload.into_bytes();
-                connection.incoming.push(Segment { bytes, last });
-                self.drop_incoming(id);
+                match connection.incoming.push(Segment { bytes, last }) {
+                    true => self.drop_incoming(id),
+                    false => {
+                        self.malformed += 1;
+                        self.abort(id);
+                    }
+                }
             }
             _ => {}
         }

@@ -3,7 +3,7 @@
 use super::{SendRefused, Sockets};
 use crate::sockets::connection::State;
 use crate::sockets::wire::Packet;
-use crate::sockets::{ConnectionFailure, OUTPUT, SocketId};
+use crate::sockets::{ConnectionFailure, SocketId};
 use bytes::Bytes;
 
 impl Sockets {
@@ -48,7 +48,7 @@ impl Sockets {
     /// Takes room for the next part of `length` bytes. Returns its length; `None` if it must wait.
     fn take_room(&mut self, id: SocketId, length: usize) -> Option<usize> {
         let node = self.connection(id)?.peer.node;
-        if self.output.bytes(node) >= OUTPUT {
+        if !self.has_room(node) {
             self.room_wanted.entry(node).or_default().insert(id);
             return None;
         }

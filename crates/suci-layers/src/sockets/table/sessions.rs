@@ -64,10 +64,7 @@ impl Sockets {
     ) {
         for id in self.ids_of(node) {
             match self.entry(id) {
-                Some(SlotUse::Placeholder(_)) => {
-                    self.reset(id);
-                    self.remove(id);
-                }
+                Some(SlotUse::Placeholder(_)) => self.abort(id),
                 Some(SlotUse::Connection(connection)) => match connection.state {
                     State::Opening(_) => {
                         self.forget_open(id);
@@ -77,10 +74,7 @@ impl Sockets {
                         self.reset(id);
                         self.fail(id, open);
                     }
-                    State::Flushing => {
-                        self.reset(id);
-                        self.remove(id);
-                    }
+                    State::Flushing => self.abort(id),
                     // The peer still answers CLOSE, or the session ends.
                     State::Closing | State::PeerClosed | State::Failed(_) => {}
                 },

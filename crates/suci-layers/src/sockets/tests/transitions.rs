@@ -279,6 +279,37 @@ fn closes_that_are_never_answered_are_forgotten() {
     assert_eq!(pair.tables[SERVER].count(), 1);
 }
 
+/// F04: a peer that never reads long messages, whose senders closed their sockets.
+#[test]
+fn rests_of_messages_that_are_never_read_are_given_up() {
+    const MESSAGES: SocketKind = SocketKind::Messages;
+    let (mut pair, listener) = Pair::listening(MESSAGES, 8);
+    let mut clients = Vec::new();
+    for _ in 0..=MAX_CLOSING {
+        clients.push(pair.connect(MESSAGES));
+        pair.settle();
+        let (server, _) = pair.tables[SERVER].accept(listener).unwrap();
+        let sent = pair.tables[SERVER].send(server, &[7; 70_000], true);
+        assert_eq!(sent, Ok(70_000));
+        pair.tables[SERVER].close(server);
+        pair.settle();
+    }
+    assert_eq!(pair.tables[SERVER].count(), 1 + MAX_CLOSING);
+    let (bytes, end) = pair.read(CLIENT, clients[0]);
+    assert!(bytes.len() < 70_000);
+    assert_eq!(end, Err(ConnectionFailure::Reset));
+    let (mut length, last) = (0, clients[MAX_CLOSING]);
+    loop {
+        let (bytes, end) = pair.read(CLIENT, last);
+        length += bytes.len();
+        if end != Ok(Received::Pending) {
+            break;
+        }
+        pair.settle();
+    }
+    assert_eq!(length, 70_000);
+}
+
 #[test]
 fn what_comes_after_the_close_is_dropped() {
     let (mut pair, client, server) = Pair::connected(STREAM);

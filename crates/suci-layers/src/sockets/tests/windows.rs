@@ -1,8 +1,8 @@
 //! The windows of sockets, and the memory of all of them.
 
 use super::super::{
-    ConnectionFailure, MAX_WINDOW, MEMORY, MIN_WINDOW, OUTPUT, OpenError, Received, RefusedCode,
-    SEGMENT, SendRefused, SocketId, SocketKind, Sockets,
+    ConnectionFailure, MAX_DROPPED, MAX_WINDOW, MEMORY, MIN_WINDOW, OUTPUT, OpenError, Received,
+    RefusedCode, SEGMENT, SEGMENT_CHARGE, SendRefused, SocketId, SocketKind, Sockets,
 };
 use super::pair::{CLIENT, NOW, Pair, SERVER, arrived, node, server};
 use suci_proto::SocketInput;
@@ -87,7 +87,7 @@ fn sockets_wait_for_room_in_the_output() {
     let mut refused = None;
     for client in clients {
         fill(&mut pair, client);
-        let is_full = pair.tables[CLIENT].output.bytes(node(SERVER)) >= OUTPUT;
+        let is_full = !pair.tables[CLIENT].has_room(node(SERVER));
         refused = is_full.then_some(client).or(refused);
     }
     let refused = refused.expect("the windows exceed the output");
@@ -96,6 +96,23 @@ fn sockets_wait_for_room_in_the_output() {
     pair.sent_by(CLIENT);
     let changed: Vec<_> = std::iter::from_fn(|| pair.tables[CLIENT].poll_changed()).collect();
     assert!(changed.contains(&refused));
+}
+
+/// Each message takes memory for more than its bytes.
+#[test]
+fn empty_messages_wait_for_room_in_the_output() {
+    let (mut pair, _) = Pair::listening(SocketKind::Messages, 32);
+    let clients: Vec<_> = (0..20)
+        .map(|_| pair.connect(SocketKind::Messages))
+        .collect();
+    pair.settle();
+    for client in clients {
+        while pair.tables[CLIENT].send(client, b"", true).is_ok() {}
+    }
+    assert_eq!(
+        pair.sent_by(CLIENT).len() as u64,
+        OUTPUT as u64 / SEGMENT_CHARGE
+    );
 }
 
 #[test]
@@ -170,6 +187,28 @@ fn a_socket_that_was_closed_sends_its_last_message() {
     pair.settle();
     assert_eq!(lengths(&mut pair, server), [200_000]);
     assert_eq!(pair.tables[SERVER].take(server), Ok(Received::End));
+    assert_eq!(pair.tables[CLIENT].count(), 0);
+}
+
+/// A program that never reads and always sends hears that its peer closed.
+#[test]
+fn a_peer_that_sends_to_a_closed_socket_without_end_is_reset() {
+    let (mut pair, client, server) = Pair::connected(SocketKind::Messages);
+    let table = &mut pair.tables[CLIENT];
+    table.send(client, &[1; 200_000], true).unwrap();
+    table.close(client);
+    let mut sent = 0;
+    let failure = loop {
+        match pair.tables[SERVER].send(server, &[2; SEGMENT / 2], true) {
+            Ok(length) => sent += length as u64,
+            Err(SendRefused::Full) => {}
+            Err(SendRefused::Failed(failure)) => break failure,
+        }
+        pair.settle();
+        assert!(sent <= MAX_DROPPED + MAX_WINDOW);
+    };
+    assert_eq!(failure, ConnectionFailure::Reset);
+    assert!(sent > MAX_DROPPED - MAX_WINDOW);
     assert_eq!(pair.tables[CLIENT].count(), 0);
 }
 
