@@ -315,8 +315,8 @@ impl Messages {
 
 fn too_long(most: usize) -> io::Error {
     let text = format!(
-        "a message of more than {most} bytes: receive it after set_max_message with more, or close \
-         the socket"
+        "a message of more than {most} bytes: receive it after allowing longer ones, or close the \
+         socket"
     );
     io::Error::new(ErrorKind::InvalidData, text)
 }

@@ -68,6 +68,9 @@
  * THREADS. Any thread may call at any time; several may use one socket. A call that waits on a
  *   socket goes on until it returns, even if another thread closes that socket.
  *
+ * SIGNALS. A signal does not end a call: the call goes on until its time limit. No function sets
+ *   EINTR, and none raises SIGPIPE.
+ *
  * FORK. In the child of a fork calls fail with EBADF.
  *
  * =================================================================================================

@@ -1,10 +1,11 @@
 //! The node of this process and the table of its sockets.
 
 use super::socket::CdpSocket;
-use crate::error::{BUSY, ERRNO_BIT, Failure};
+use crate::error::{BUSY, ERRNO_BIT, FORKED, Failure};
+use crate::handle::forks;
 use std::ffi::c_int;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use suci::{Node, NodeId, SharedNode};
@@ -28,9 +29,21 @@ struct SocketProgram {
 /// The node of this process, once it is opened.
 static PROGRAM: Mutex<Option<SocketProgram>> = Mutex::new(None);
 
-fn lock() -> MutexGuard<'static, Option<SocketProgram>> {
+/// No node is open.
+const NOT_OPEN: u32 = u32::MAX;
+
+/// The number of forks before the node was opened: see `handle::forks`.
+static FORKS_BEFORE: AtomicU32 = AtomicU32::new(NOT_OPEN);
+
+fn lock() -> Result<MutexGuard<'static, Option<SocketProgram>>, Failure> {
+    // First of all: in a child a thread that does not exist there may hold the lock.
+    let before = FORKS_BEFORE.load(Ordering::Relaxed);
+    if before != NOT_OPEN && before != forks() {
+        let text = "this process was forked from the one that opened the node";
+        return Err(Failure::new(FORKED, text));
+    }
     // No code between lock and unlock leaves it half changed.
-    PROGRAM.lock().unwrap_or_else(PoisonError::into_inner)
+    Ok(PROGRAM.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 fn not_open() -> Failure {
@@ -39,7 +52,7 @@ fn not_open() -> Failure {
 }
 
 fn with<T>(call: impl FnOnce(&mut SocketProgram) -> Result<T, Failure>) -> Result<T, Failure> {
-    call(lock().as_mut().ok_or_else(not_open)?)
+    call(lock()?.as_mut().ok_or_else(not_open)?)
 }
 
 /// Returns why the node is open, if it is.
@@ -49,7 +62,7 @@ fn is_open() -> Failure {
 }
 
 pub(super) fn allow_insecure_network() -> Result<(), Failure> {
-    if lock().is_some() {
+    if lock()?.is_some() {
         return Err(is_open());
     }
     INSECURE_NETWORK.store(true, Ordering::Relaxed);
@@ -57,7 +70,7 @@ pub(super) fn allow_insecure_network() -> Result<(), Failure> {
 }
 
 pub(super) fn initialize(node: c_int, listen: Option<&str>, forward: bool) -> Result<(), Failure> {
-    let mut program = lock();
+    let mut program = lock()?;
     if program.is_some() {
         return Err(is_open());
     }
@@ -71,11 +84,14 @@ pub(super) fn initialize(node: c_int, listen: Option<&str>, forward: bool) -> Re
     if let Some(listen) = listen {
         builder = builder.listen(parsed(listen, "ifv[0]")?);
     }
+    // From now on forks are counted.
+    let before = forks();
     *program = Some(SocketProgram {
         node: builder.open_threads(1)?,
         sockets: Vec::new(),
         free: Vec::new(),
     });
+    FORKS_BEFORE.store(before, Ordering::Relaxed);
     Ok(())
 }
 
@@ -87,7 +103,10 @@ fn parsed(address: &str, name: &str) -> Result<SocketAddr, Failure> {
 }
 
 pub(super) fn end() -> Result<(), Failure> {
-    let program = lock().take().ok_or_else(not_open)?;
+    let mut open = lock()?;
+    let program = open.take().ok_or_else(not_open)?;
+    FORKS_BEFORE.store(NOT_OPEN, Ordering::Relaxed);
+    drop(open);
     // Closed before the node, so that peers get what was sent.
     drop(program.sockets);
     Ok(program.node.close(PATIENCE)?)

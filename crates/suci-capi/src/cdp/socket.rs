@@ -8,6 +8,7 @@ use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+use suci::sockets::ConnectionFailure;
 use suci::{Bytes, NodeId, SharedNode};
 use suci_sockets::{
     Address, BoundPort, MessageListener, MessageSocket, SocketError, SuciListener, SuciStream,
@@ -80,9 +81,19 @@ fn not_connected() -> Failure {
     )
 }
 
+/// Returns true if another thread closed the node during the call.
+fn is_of_closed_node(error: &io::Error) -> bool {
+    let source = error.get_ref().and_then(|it| it.downcast_ref());
+    let Some(SocketError::Connection { failure, .. }) = source else {
+        return matches!(source, Some(SocketError::NotListening));
+    };
+    *failure == ConnectionFailure::Closed
+}
+
 /// Turns an error of a socket into the failure with its errno.
 fn failure(error: io::Error) -> Failure {
     let errno = match error.kind() {
+        _ if is_of_closed_node(&error) => libc::EBADF,
         ErrorKind::WouldBlock => return Failure::new(TIMED_OUT, "the call would have to wait"),
         ErrorKind::AddrInUse => libc::EADDRINUSE,
         ErrorKind::AddrNotAvailable => libc::EADDRNOTAVAIL,
@@ -159,7 +170,9 @@ impl CdpSocket {
                 State::MessageSockets(Arc::new(listener))
             }
         };
-        Ok(())
+        drop(state);
+        let options = *lock(&self.options);
+        self.apply(options)
     }
 
     pub(super) fn accept(&self, waiting: Waiting) -> Result<(Self, Address), Failure> {

@@ -3,9 +3,12 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <suci/cdp.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 /* Ends the program if a call did not fail with this errno. */
 #define fails(call, code)                                                                     \
@@ -29,9 +32,10 @@
         }                                                                                     \
     } while (0)
 
-enum { MESSAGES = 80, STREAMS = 81, NOBODY = 82, LONG = 1000000 };
+enum { MESSAGES = 80, STREAMS = 81, NOBODY = 82, WAITING = 83, LONG = 1000000 };
 
 static const cdp_addr messages = {0, MESSAGES}, streams = {0, STREAMS}, nobody = {0, NOBODY};
+static const cdp_addr no_port = {0, 0};
 
 static int listener(uint16_t port, int stream)
 {
@@ -65,6 +69,13 @@ static void serve(void)
     fails(cdp_accept(at, NULL, 1), EAGAIN);
     fails(cdp_accept(cdp_socket(), NULL, 1), EINVAL);
     fails(cdp_bind(at, 5), EINVAL);
+
+    /* A time limit that was set before the socket listened. */
+    s = cdp_socket();
+    works(cdp_setopt(s, CDP_RECV_TIMEOUT, 20));
+    works(cdp_listen(s, 1));
+    fails(cdp_accept(s, NULL, 0), EAGAIN);
+    works(cdp_close(s));
 
     /* Messages come back. */
     check(wait_for(at, POLLIN) == POLLIN);
@@ -135,6 +146,7 @@ static void visit(void)
         sent[place] = (unsigned char)(place * 7);
     fails(cdp_connect(s, &messages), EISCONN);
     fails(cdp_connect(other, &nobody), ECONNREFUSED);
+    fails(cdp_connect(other, &no_port), ECONNREFUSED);
     fails(cdp_send(other, "x", 1), ENOTCONN);
     fails(cdp_fd(other), ENOTCONN);
     works(cdp_getpeername(s, &peer));
@@ -228,9 +240,35 @@ static void visit(void)
     free(came);
 }
 
+/* The child of a fork can use nothing of its parent's node. */
+static void check_child(void)
+{
+    int status, s = cdp_socket();
+    pid_t child = fork();
+
+    check(s >= 0 && child >= 0);
+    if (child == 0) {
+        fails(cdp_socket(), EBADF);
+        fails(cdp_close(s), EBADF);
+        fails(cdp_init(-1, NULL, 0, 0), EBADF);
+        fails(cdp_end(), EBADF);
+        _exit(0);
+    }
+    check(waitpid(child, &status, 0) == child && status == 0);
+    works(cdp_close(s));
+}
+
+static void *accept_until_the_end(void *s)
+{
+    fails(cdp_accept(*(int *)s, NULL, 0), EBADF);
+    return NULL;
+}
+
 int main(void)
 {
     char address[64];
+    pthread_t accepting;
+    int at;
     const char *wrong[] = {"nowhere", "nowhere"};
 
     fails(cdp_socket(), EBADF);
@@ -243,11 +281,16 @@ int main(void)
     check(strchr(address, ':') != NULL);
     fails(cdp_add_node(9, "nowhere"), EINVAL);
     works(cdp_add_node(9, "127.0.0.1:9"));
+    check_child();
     if (strcmp(getenv("SUCI_ID"), "0") == 0)
         serve();
     else
         visit();
+    at = listener(WAITING, 0);
+    check(pthread_create(&accepting, NULL, accept_until_the_end, &at) == 0);
+    poll(NULL, 0, 50);
     works(cdp_end());
+    check(pthread_join(accepting, NULL) == 0);
     fails(cdp_end(), EBADF);
     return 0;
 }

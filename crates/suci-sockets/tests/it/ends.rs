@@ -138,3 +138,12 @@ fn a_port_where_no_process_answers_refuses() {
     let error = SuciStream::connect(&client, at(80)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ConnectionRefused, "{error}");
 }
+
+#[test]
+fn port_0_refuses_at_once() {
+    let (_server, client) = pair();
+    let began = Instant::now();
+    let error = SuciStream::connect(&client, at(0)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ConnectionRefused, "{error}");
+    assert!(began.elapsed() < PATIENCE);
+}

@@ -8,8 +8,8 @@ use crate::sockets::SocketError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use suci_layers::sockets::{
-    AcceptError, Address, ConnectionFailure, Readiness, Received, SendRefused, SocketId,
-    SocketKind, Sockets,
+    AcceptError, Address, ConnectionFailure, Readiness, Received, RefusedCode, SendRefused,
+    SocketId, SocketKind, Sockets,
 };
 
 /// The readiness of a socket whose calls fail at once.
@@ -120,6 +120,7 @@ impl SocketLayer {
     /// fails after 15 s.
     ///
     /// # Errors
+    /// [`SocketError::Connection`] for port 0, at which nobody listens;
     /// [`SocketError::PortInUse`] if a connection joins the two addresses, [`SocketError::NoPort`],
     /// [`SocketError::NoMemory`]; [`SocketError::Node`] if the node is closed.
     pub fn connect(
@@ -130,6 +131,10 @@ impl SocketLayer {
     ) -> Result<SocketHandle, SocketError> {
         let inner = &self.node.inner;
         inner.check_open()?;
+        if peer.port == 0 {
+            let failure = ConnectionFailure::Refused(RefusedCode::NoListener);
+            return Err(SocketError::Connection { peer, failure });
+        }
         let wanted = from.as_ref().map_or(0, BoundPort::port);
         let joined = lock(&inner.ports).join(wanted, peer);
         let port = joined.map_err(|error| SocketError::of_port(wanted, error))?;
