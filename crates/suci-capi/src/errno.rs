@@ -1,4 +1,4 @@
-//! Results of the headers whose functions set errno: `datagram.h` and `fm.h`.
+//! Results of the headers whose functions set errno: `datagram.h`, `fm.h` and `cdp.h`.
 
 use crate::error::{self, Failure};
 use crate::guard::guard;

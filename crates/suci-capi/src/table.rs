@@ -3,6 +3,7 @@
 use crate::error::{BUSY, Failure};
 use crate::handle::{self, Handle};
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{LazyLock, Mutex, PoisonError, TryLockError};
 
 /// The most objects of a kind at a time: half as many as an index can tell apart.
@@ -13,6 +14,8 @@ pub(crate) struct Table<T> {
     /// The mark of their handles.
     mark: u32,
     kept: LazyLock<Mutex<Kept<T>>>,
+    /// The number of forks before the process that had the lock last.
+    user: AtomicU32,
 }
 
 struct Kept<T> {
@@ -37,7 +40,8 @@ impl<T> Kept<T> {
 impl<T> Table<T> {
     pub(crate) const fn new(mark: u32) -> Self {
         let kept = LazyLock::new(Kept::new as fn() -> _);
-        Self { mark, kept }
+        let user = AtomicU32::new(0);
+        Self { mark, kept, user }
     }
 
     /// Runs `work` on all objects.
@@ -51,11 +55,14 @@ impl<T> Table<T> {
         let mut kept = match self.kept.try_lock() {
             Ok(kept) => kept,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) if forks > 0 => return Err(handle::forked()),
+            Err(TryLockError::WouldBlock) if self.user.load(Ordering::Relaxed) != forks => {
+                return Err(handle::forked());
+            }
             Err(TryLockError::WouldBlock) => {
                 self.kept.lock().unwrap_or_else(PoisonError::into_inner)
             }
         };
+        self.user.store(forks, Ordering::Relaxed);
         if kept.forks != forks {
             // The parent's handles are none of this process. Dropping them could wait for locks
             // that threads of the parent held.

@@ -496,6 +496,36 @@ static void books(void)
     must(suci_book_free(book));
 }
 
+static void *make_books(void *unused)
+{
+    suci_book book;
+    int round;
+    for (round = 0; round < 30000; round++) {
+        must(suci_book_new(&book));
+        must(suci_book_free(book));
+    }
+    return unused;
+}
+
+/* Threads of a child use handles of their own at once. */
+static void threads_of_a_child(void)
+{
+    pthread_t threads[2];
+    suci_book book;
+    int status, at;
+    pid_t child = fork();
+    if (child == 0) {
+        must(suci_book_new(&book));
+        for (at = 0; at < 2; at++)
+            check(pthread_create(&threads[at], NULL, make_books, NULL) == 0);
+        for (at = 0; at < 2; at++)
+            check(pthread_join(threads[at], NULL) == 0);
+        _exit(0);
+    }
+    check(waitpid(child, &status, 0) == child);
+    check(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 static void forks(suci_node node)
 {
     int status;
@@ -583,6 +613,7 @@ int main(void)
     errors();
     keys();
     books();
+    threads_of_a_child();
     run(0);
     run(1);
     run(2);
