@@ -205,7 +205,8 @@ pub(crate) fn await_node(process: &Running, enough: impl Fn(&Value) -> bool) -> 
 
 /// An address on loopback that nobody else uses: each is of another host, those of each process are
 /// of another network, and its port is none that the system chooses for anybody. It is not tried
-/// here: a child that another test starts just then would hold the socket until it runs its program.
+/// here: a child that another test starts just then would hold the socket until it runs its
+/// program.
 pub(crate) fn free_address() -> SocketAddr {
     static HOSTS: AtomicU8 = AtomicU8::new(1);
     let host = HOSTS.fetch_add(1, Ordering::Relaxed);
