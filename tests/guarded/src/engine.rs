@@ -3,7 +3,9 @@
 use std::net::SocketAddr;
 
 use bytes::Bytes;
+use suci::security::{Cipher, ClusterKey, Keyring};
 use suci_proto::limits::ETHERNET_MTU;
+use suci_proto::security::Security;
 use suci_proto::time::{Duration, Instant};
 use suci_proto::types::{ChannelId, Ecn, Incarnation, Kind, NodeId};
 use suci_proto::{Arrival, CallId, Config, Engine, Identity, Message, Outgoing, TransmitResult};
@@ -22,8 +24,21 @@ const MTU: usize = ETHERNET_MTU;
 /// Most segments that Linux sends as one train.
 const MAX_SEGMENTS: usize = 64;
 
+/// The setting of a sealed node. The cipher is the one that is fastest where the processor has
+/// instructions for AES.
+fn sealed() -> Security {
+    Keyring::from(ClusterKey::from_bytes([7; 32])).security(Cipher::Aes128Gcm)
+}
+
 pub(crate) fn round_trip(rounds: usize) -> Done {
-    let mut pair = Pair::new();
+    round_trips(rounds, Pair::new(&Security::Plain))
+}
+
+pub(crate) fn sealed_round_trip(rounds: usize) -> Done {
+    round_trips(rounds, Pair::new(&sealed()))
+}
+
+fn round_trips(rounds: usize, mut pair: Pair) -> Done {
     let payload = Bytes::from_static(&SMALL);
     for _ in 0..rounds {
         pair.send(0, &payload, 1);
@@ -36,7 +51,7 @@ pub(crate) fn round_trip(rounds: usize) -> Done {
 
 /// As [`round_trip`], but with a request and its reply.
 pub(crate) fn call(rounds: usize) -> Done {
-    let mut pair = Pair::new();
+    let mut pair = Pair::new(&Security::Plain);
     let payload = Bytes::from_static(&SMALL);
     for round in 0..rounds {
         let call = CallId(round as u64);
@@ -64,7 +79,7 @@ pub(crate) fn middle(rounds: usize) -> Done {
 }
 
 fn batches(rounds: usize, payload: Bytes) -> Done {
-    let mut pair = Pair::new();
+    let mut pair = Pair::new(&Security::Plain);
     for _ in 0..rounds {
         pair.send(0, &payload, BATCH);
         pair.until_received(1, BATCH);
@@ -72,15 +87,42 @@ fn batches(rounds: usize, payload: Bytes) -> Done {
     pair.done((rounds * BATCH) as u64)
 }
 
-/// A unit is a packet that the receiver took: full but for the last of a message.
 pub(crate) fn large(rounds: usize) -> Done {
-    let mut pair = Pair::new();
+    large_messages(rounds, Pair::new(&Security::Plain))
+}
+
+pub(crate) fn sealed_large(rounds: usize) -> Done {
+    large_messages(rounds, Pair::new(&sealed()))
+}
+
+/// A unit is a packet that the receiver took: full but for the last of a message.
+fn large_messages(rounds: usize, mut pair: Pair) -> Done {
     let payload = Bytes::from(vec![5; LARGE]);
     for _ in 0..rounds {
         pair.send(0, &payload, 1);
         pair.until_received(1, 1);
     }
     pair.done(pair.engines[1].counters().datagrams_in)
+}
+
+pub(crate) fn handshake(rounds: usize) -> Done {
+    handshakes(rounds, &Security::Plain)
+}
+
+pub(crate) fn sealed_handshake(rounds: usize) -> Done {
+    handshakes(rounds, &sealed())
+}
+
+/// Each round has engines of its own.
+fn handshakes(rounds: usize, security: &Security) -> Done {
+    let mut total = Done::default();
+    for _ in 0..rounds {
+        let one = Pair::new(security).done(1);
+        total.units += one.units;
+        total.packets += one.packets;
+        total.bytes += one.bytes;
+    }
+    total
 }
 
 struct Pair {
@@ -117,11 +159,12 @@ fn outgoing(payload: Bytes) -> Outgoing {
 
 impl Pair {
     /// Two engines that have exchanged a message.
-    fn new() -> Self {
+    fn new(security: &Security) -> Self {
         let now = Instant::ZERO + Duration::from_secs(1);
         let engine = |host: usize| {
             let config = Config {
                 ack_on_poll: true,
+                security: security.clone(),
                 ..Config::default()
             };
             let identity = Identity {
@@ -147,11 +190,7 @@ impl Pair {
     }
 
     fn done(&self, units: u64) -> Done {
-        let packets = self.engines.iter().map(|e| e.counters().packets_out);
-        Done {
-            units,
-            packets: packets.sum(),
-        }
+        Done::new(units, self.engines.iter().map(|engine| *engine.counters()))
     }
 
     /// `count` messages in one batch.

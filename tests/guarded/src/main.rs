@@ -6,7 +6,7 @@
 //! first round cancels out.
 //!
 //! On standard output: `units N`, the number of units of work, `packets N`, the number of packets
-//! that both nodes sent, and `clock-readings N`.
+//! that both nodes sent, `bytes N`, the sum of their lengths, and `clock-readings N`.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -17,11 +17,29 @@ mod engine;
 mod host;
 mod node;
 
+use suci_proto::Counters;
+
 /// The work of a workload in its rounds.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Done {
     units: u64,
     packets: u64,
+    bytes: u64,
+}
+
+impl Done {
+    /// Takes packets and bytes from the counters of both nodes.
+    fn new(units: u64, nodes: impl IntoIterator<Item = Counters>) -> Self {
+        let mut done = Self {
+            units,
+            ..Self::default()
+        };
+        for counters in nodes {
+            done.packets += counters.packets_out;
+            done.bytes += counters.bytes_out;
+        }
+        done
+    }
 }
 
 /// The bytes of a small message, and of one in a batch.
@@ -73,6 +91,10 @@ const WORKLOADS: &[(&str, Workload)] = &[
     ("engine-batch", engine::batch),
     ("engine-middle", engine::middle),
     ("engine-large", engine::large),
+    ("engine-handshake", engine::handshake),
+    ("engine-sealed-round-trip", engine::sealed_round_trip),
+    ("engine-sealed-large", engine::sealed_large),
+    ("engine-sealed-handshake", engine::sealed_handshake),
     ("node-round-trip", node::round_trip),
     ("node-batch", node::batch),
     ("node-large", node::large),
@@ -93,5 +115,6 @@ fn main() {
     let done = run(rounds.expect("a number of rounds"));
     println!("units {}", done.units);
     println!("packets {}", done.packets);
+    println!("bytes {}", done.bytes);
     println!("clock-readings {}", host::readings());
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use guarded::{first, second};
 use suci::remote::Rights;
-use suci::{AddressBook, Bytes, Node, NodeBuilder, NodeId};
+use suci::{AddressBook, Bytes, Counters, Node, NodeBuilder, NodeId};
 use suci_proto::limits::ETHERNET_MTU;
 
 /// Bytes of a message.
@@ -121,12 +121,14 @@ fn main() {
         _ => panic!("no workload {name}: there are node-into and node-put"),
     };
     // Closing them must not count.
-    let packets = nodes.map(|node| {
-        let packets = node.counters().unwrap().packets_out;
+    let counters = nodes.map(|node| {
+        let counters = node.counters().unwrap();
         std::mem::forget(node);
-        packets
+        counters
     });
+    let sum = |count: fn(&Counters) -> u64| counters.iter().map(count).sum::<u64>();
     println!("units {rounds}");
-    println!("packets {}", packets.iter().sum::<u64>());
+    println!("packets {}", sum(|node| node.packets_out));
+    println!("bytes {}", sum(|node| node.bytes_out));
     println!("clock-readings {}", host::readings());
 }

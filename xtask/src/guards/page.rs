@@ -14,7 +14,12 @@ random numbers that are the same each time. Both nodes live in one thread. Every
 of one unit that the table names (a round trip, a message, a full packet). It is the difference
 between two runs with different numbers of rounds, so costs that arise once are not in it. Copies
 are calls of `memcpy` and `memmove`, whatever they move; a short copy may be compiled into
-instructions instead. Instructions of the kernel are not counted.
+instructions instead. Instructions of the kernel are not counted. Packets are those of both nodes,
+and their bytes are what UDP carries.
+
+Valgrind runs AES-NI and AVX2, but not VAES, AVX-512, ADX and the instructions for SHA. A processor
+that has these takes other code of the cryptographic library, with fewer instructions for sealed
+packets and handshakes than counted here.
 
 `cargo xtask guards`, a step of `make test`, counts again and compares: instructions within 1 %,
 everything else exactly, in both directions. To accept other figures run `cargo xtask guards

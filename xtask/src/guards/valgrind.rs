@@ -61,6 +61,7 @@ pub(super) fn count(guarded: &Path, workload: &Workload, rounds: u32) -> Result<
         figures.push((format!("instructions, {who}"), inclusive(&profile, place)?));
     }
     figures.push(("packets".to_owned(), number("packets")?));
+    figures.push(("bytes in packets".to_owned(), number("bytes")?));
     if workload.has_host {
         figures.extend(system_calls(&log));
         figures.push((
