@@ -53,8 +53,8 @@ pub enum Purpose {
     Failures,
     /// Messages of agreements.
     Agreements,
-    /// Reports of the operations in which members wait. They are answered, also once the group is
-    /// over, if the session is not one of a member's.
+    /// Reports of the operations in which members wait. A member whose operation differs answers.
+    /// They are answered, also once the group is over, if the session is not one of a member's.
     Questions,
 }
 
@@ -114,6 +114,8 @@ pub(super) struct Underway<E> {
     pub(super) watched: BTreeSet<usize>,
     /// Members that are to hear which operation this one waits in.
     pub(super) unasked: BTreeSet<usize>,
+    /// When the first of them heard it, in nanoseconds: answers name it.
+    pub(super) asked_at: Option<u64>,
     /// It is over, and its result until the program takes it.
     pub(super) is_over: bool,
     pub(super) result: Option<Result<Finished, Failure<E>>>,
@@ -141,6 +143,15 @@ impl<E> Underway<E> {
             GroupWork::Agreement(_) => None,
         }
     }
+}
+
+/// An operation that another member says it is in.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Said {
+    pub(super) number: u64,
+    pub(super) arguments: Arguments,
+    /// The tag of its question; nothing if it answered one of the present operation.
+    pub(super) question: Option<u64>,
 }
 
 /// Why a member takes part in nothing more.
@@ -173,7 +184,7 @@ pub(super) struct Changing<H: Host> {
     /// The arguments of the operation before the current one.
     pub(super) last: Option<(u64, Arguments)>,
     /// The operations in which others wait, as they said.
-    pub(super) said: BTreeMap<usize, (u64, Arguments)>,
+    pub(super) said: BTreeMap<usize, Said>,
     /// The earliest failure that others reported: in the operation of this number, of a member.
     pub(super) reported: Option<(u64, NodeId, MemberFailure)>,
     /// Members whose sessions are over, and which ask in later ones what keeps them waiting. They
@@ -183,9 +194,9 @@ pub(super) struct Changing<H: Host> {
     pub(super) failed: Option<(NodeId, Kind, MemberFailure)>,
     /// Members that are to hear of the failure.
     pub(super) untold: BTreeSet<usize>,
-    /// Messages of agreements that are to be sent, with the receivers and the agreements' numbers.
-    /// They outlive the agreement: a silent member may come back, and must not wait then.
-    pub(super) owed: VecDeque<(usize, u64, Bytes)>,
+    /// Messages of agreements that are to be sent, and answers to questions, with the receivers.
+    /// They outlive the operation: a silent member may come back, and must not wait then.
+    pub(super) owed: VecDeque<(usize, Outgoing)>,
     /// Members whose last message of the last agreement has not come. It says whether they have the
     /// result, too, or gave up.
     pub(super) unheard: BTreeSet<usize>,
@@ -400,6 +411,7 @@ impl<H: Host> GroupState<H> {
             is_watching: false,
             watched: BTreeSet::new(),
             unasked: BTreeSet::new(),
+            asked_at: None,
             is_over: false,
             result: None,
             is_released: false,

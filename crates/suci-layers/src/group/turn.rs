@@ -3,7 +3,7 @@
 use super::failure::{Failure, MemberFailure};
 use super::over::OverGroups;
 use super::places::GroupPlaces;
-use super::state::{Carrier, Changing, GroupState, GroupWork, Host, Out, Purpose, Underway};
+use super::state::{Carrier, Changing, GroupState, GroupWork, Host, Out, Purpose, Said, Underway};
 use crate::agreement::{Absence, Agreement};
 use crate::collective::{Arguments, Kind, LONGEST_MESSAGE, Unexpected};
 use bytes::Bytes;
@@ -23,6 +23,9 @@ const GAVE_UP: u8 = 0;
 
 /// The tag of the report to a member that its session is over: no node and no agreement has it.
 const OUTDATED: u64 = u64::MAX;
+
+/// The bit of a tag that tells an answer from the question, whose other bits it has.
+const ANSWER: u64 = 1;
 
 /// Stands for the operation in the question of a member that waits in an agreement.
 const AGREES: u8 = 0xff;
@@ -194,8 +197,11 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
                 false => self.advance(&mut current),
             };
             if let GroupWork::Agreement(work) = &mut current.work {
+                let channel = self.group.channel(Purpose::Agreements);
+                let message =
+                    |bytes: Vec<u8>| outgoing(channel, current.number, Bytes::new(), bytes.into());
                 let messages = iter::from_fn(|| work.poll_send());
-                let owed = messages.map(|(to, bytes)| (to, current.number, Bytes::from(bytes)));
+                let owed = messages.map(|(to, bytes)| (to, message(bytes)));
                 self.state.owed.extend(owed);
             }
             self.state.current = Some(current);
@@ -240,7 +246,7 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
     fn advance(&mut self, current: &mut Underway<H::Error>) -> Result<bool, Failed<H::Error>> {
         if self.carrier.engine().has_group_message() {
             self.take_reports();
-            self.take_questions();
+            self.take_questions(current.asked_at);
         }
         self.check_reports(current)?;
         if let GroupWork::Agreement(work) = &mut current.work {
@@ -306,17 +312,15 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
         }
     }
 
-    /// Sends messages of agreements, in order to each member, unless it is gone.
+    /// Sends messages of agreements and answers, in order to each member, unless it is gone.
     fn send_owed(&mut self) {
-        for (rank, number, payload) in std::mem::take(&mut self.state.owed) {
+        for (rank, message) in std::mem::take(&mut self.state.owed) {
             if self.serves(rank) && self.is_gone(rank) {
                 continue;
             }
-            let channel = self.group.channel(Purpose::Agreements);
-            let message = outgoing(channel, number, Bytes::new(), payload.clone());
             let waits = !self.serves(rank) || self.full.contains(&rank);
-            if waits || matches!(self.offer(rank, message), Ok(false)) {
-                self.state.owed.push_back((rank, number, payload));
+            if waits || matches!(self.offer(rank, message.clone()), Ok(false)) {
+                self.state.owed.push_back((rank, message));
             }
         }
     }
@@ -586,8 +590,9 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
         }
     }
 
-    /// Takes what members say about the operations in which they wait.
-    fn take_questions(&mut self) {
+    /// Takes what members say about the operations in which they wait, and their answers to what
+    /// this one said at `asked_at`.
+    fn take_questions(&mut self, asked_at: Option<u64>) {
         let channel = self.group.channel(Purpose::Questions);
         for rank in 0..self.group.place.size {
             let Some(node) = self.group.member(rank).filter(|_| self.serves(rank)) else {
@@ -611,17 +616,26 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
                     self.state.outdated.insert(rank);
                     continue;
                 }
+                let is_answer = message.tag & ANSWER != 0;
+                let asked = asked_at.map(|at| question(at) | ANSWER);
+                if is_answer && asked != Some(message.tag) {
+                    continue;
+                }
                 let kind = Kind::from_number(kind);
                 let said = kind.and_then(|kind| Arguments::from_bytes(kind, &message.user_header));
-                let said = said.map(|said| (rank, (number, said)));
-                self.state.said.extend(said);
+                let said = said.map(|arguments| Said {
+                    number,
+                    arguments,
+                    question: (!is_answer).then_some(message.tag),
+                });
+                self.state.said.extend(said.map(|said| (rank, said)));
             }
         }
     }
 
-    /// Fails if another member reported a failure, or waits in another operation. A failure in a
-    /// later operation than this one does not count: the member still did its part of this one.
-    fn check_reports(&self, current: &mut Underway<H::Error>) -> Result<(), Failed<H::Error>> {
+    /// Fails if another member reported a failure, or is in another operation. A failure in a later
+    /// operation than this one does not count: the member still did its part of this one.
+    fn check_reports(&mut self, current: &mut Underway<H::Error>) -> Result<(), Failed<H::Error>> {
         let Some(ours) = current.arguments() else {
             if let (GroupWork::Agreement(work), Some(_)) = (&mut current.work, self.state.out) {
                 work.leave();
@@ -633,12 +647,34 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
         {
             return Err(Failed::Member(about, failure));
         }
-        let ours = [Some((current.number, ours)), self.state.last];
-        for (rank, (number, theirs)) in &self.state.said {
-            for (_, ours) in ours.iter().flatten().filter(|(at, _)| at == number) {
-                if let Some(failure) = MemberFailure::of_arguments(*number, *theirs, *ours) {
-                    let node = self.group.member(*rank).unwrap_or(self.group.own);
+        self.check_said([Some((current.number, ours)), self.state.last])
+    }
+
+    /// Fails if a member answered that it is in another operation. One that asked may have done so
+    /// in an earlier group of this number. It hears which operation this one is in, and fails if it
+    /// still waits in the one that it asked about.
+    fn check_said(&mut self, ours: [Option<(u64, Arguments)>; 2]) -> Result<(), Failed<H::Error>> {
+        for (rank, said) in std::mem::take(&mut self.state.said) {
+            let mut same = ours
+                .into_iter()
+                .flatten()
+                .filter(|(at, _)| *at == said.number);
+            let difference = same.find_map(|(number, ours)| {
+                let failure = MemberFailure::of_arguments(number, said.arguments, ours)?;
+                Some((failure, ours))
+            });
+            match (difference, said.question) {
+                (None, _) => _ = self.state.said.insert(rank, said),
+                (Some((failure, _)), None) => {
+                    let node = self.group.member(rank).unwrap_or(self.group.own);
                     return Err(Failed::Member(node, failure));
+                }
+                (Some((_, ours)), Some(question)) => {
+                    let (header, payload) = (ours.to_bytes(), stated(said.number, ours.kind as u8));
+                    let (channel, tag) =
+                        (self.group.channel(Purpose::Questions), question | ANSWER);
+                    let answer = outgoing(channel, tag, Bytes::copy_from_slice(&header), payload);
+                    self.state.owed.push_back((rank, answer));
                 }
             }
         }
@@ -661,11 +697,10 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
         let watched = std::mem::take(&mut current.watched);
         let unasked = std::mem::take(&mut current.unasked);
         let kind = current.arguments().map_or(AGREES, |ours| ours.kind as u8);
-        let mut payload = current.number.to_le_bytes().to_vec();
-        payload.push(kind);
-        let (header, payload) = (current.header.clone(), Bytes::from(payload));
+        let (header, payload) = (current.header.clone(), stated(current.number, kind));
         let is_over = current.is_over;
         let now = self.carrier.now();
+        let asked_at = *current.asked_at.get_or_insert(now.as_nanos());
         let mut still = BTreeSet::new();
         for rank in &watched | &awaited {
             let Some(node) = self.group.member(rank).filter(|_| self.serves(rank)) else {
@@ -684,7 +719,8 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
                 left.insert(rank);
             } else if !is_over && !self.is_gone(rank) {
                 let channel = self.group.channel(Purpose::Questions);
-                let message = outgoing(channel, 0, header.clone(), payload.clone());
+                let tag = question(asked_at);
+                let message = outgoing(channel, tag, header.clone(), payload.clone());
                 left.extend(matches!(self.offer(rank, message), Ok(false)).then_some(rank));
             }
         }
@@ -753,6 +789,18 @@ fn outdated(group: u32) -> [Outgoing; 2] {
         outgoing(purpose.channel(group), OUTDATED, Bytes::new(), payload)
     };
     [report(Purpose::Failures), report(Purpose::Agreements)]
+}
+
+/// Returns the tag of questions of this time.
+const fn question(asked_at: u64) -> u64 {
+    asked_at << 1
+}
+
+/// Returns the payload of a message that says in which operation its sender is.
+fn stated(number: u64, kind: u8) -> Bytes {
+    let mut payload = number.to_le_bytes().to_vec();
+    payload.push(kind);
+    payload.into()
 }
 
 /// The members whose messages the operation can take now.

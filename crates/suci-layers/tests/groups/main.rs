@@ -327,3 +327,62 @@ fn a_member_whose_session_is_over_fails_the_next_operation_of_the_others() {
     }
     assert_outdated(network.result(0), 0);
 }
+
+#[track_caller]
+fn assert_done(network: &Network) {
+    for rank in 0..network.members.len() {
+        let result = network.result(rank);
+        assert!(matches!(result, Some(Ok(_))), "{rank}: {result:?}");
+    }
+}
+
+/// A member may have done its part of an operation when another one asks what it waits in. The
+/// question then waits for the next group of the number, whose operations are others.
+#[test]
+fn questions_of_an_earlier_group_of_the_number_fail_no_operation() {
+    let mut network = Network::new(3);
+    network.renew();
+    network.begin_gather(1, 0);
+    network.run(SHORT);
+    network.begin_gather(0, 0);
+    network.run(SHORT);
+    network.begin_gather(2, 0);
+    network.run(SHORT);
+    assert_done(&network);
+    network.renew();
+    for _ in 0..3 {
+        for rank in [1, 0, 2] {
+            network.begin_barrier(rank).unwrap();
+            network.run(SHORT);
+        }
+        network.run(LONG);
+        assert_done(&network);
+    }
+    assert!((0..3).all(|rank| network.is_at_rest(rank)));
+}
+
+/// Members that wait in different operations for each other say so to each other.
+#[test]
+fn members_in_different_operations_fail() {
+    for first in [0, 1] {
+        let mut network = Network::new(2);
+        for rank in [first, 1 - first] {
+            match rank {
+                0 => network.begin_gather(0, 0),
+                _ => network.begin_barrier(1).unwrap(),
+            }
+            network.run(SHORT);
+        }
+        network.run(LONG);
+        for rank in 0..2 {
+            let Some(Err(Failure::Member { node, failure, .. })) = network.result(rank) else {
+                panic!("{rank} waits");
+            };
+            let expected = matches!(
+                failure,
+                MemberFailure::Other { .. } | MemberFailure::Reported(_)
+            );
+            assert!(expected, "{rank}: node {node}, {failure:?}");
+        }
+    }
+}

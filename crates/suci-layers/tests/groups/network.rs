@@ -80,6 +80,21 @@ fn start(count: usize, member: usize, incarnation: u128) -> Engine {
     engine
 }
 
+/// A group as the member at `rank` makes it.
+fn group(engine: &Engine, nodes: &[NodeId], rank: usize) -> Group {
+    let state = |node: &NodeId| engine.member_state(*node);
+    let sessions = nodes.iter().map(|node| state(node).map(|s| s.session));
+    let sessions = sessions.map(Option::unwrap_or_default).collect();
+    let nodes = nodes.to_vec();
+    Arc::new(GroupState::new(
+        GROUP,
+        nodes,
+        sessions,
+        (rank, id(rank)),
+        Quiet,
+    ))
+}
+
 /// A member's engine, as groups use it.
 struct Driven<'a>(&'a mut Engine, Instant);
 
@@ -111,14 +126,10 @@ impl Network {
         let nodes: Vec<_> = (0..count).map(id).collect();
         let member = |rank: usize| {
             let engine = start(count, rank, rank as u128 + 1);
-            let state = |node: &NodeId| engine.member_state(*node);
-            let sessions = nodes.iter().map(|node| state(node).map(|s| s.session));
-            let sessions = sessions.map(Option::unwrap_or_default).collect();
-            let group = GroupState::new(GROUP, nodes.clone(), sessions, (rank, id(rank)), Quiet);
             Member {
+                group: group(&engine, &nodes, rank),
                 engine,
                 served: ServedGroups::default(),
-                group: Arc::new(group),
                 last_shrunk: AtomicU32::new(0),
                 ended: false,
             }
@@ -184,6 +195,21 @@ impl Network {
     pub(crate) fn begin_barrier(&mut self, rank: usize) -> Result<(), Failure<()>> {
         let place = self.members[rank].group.place();
         self.begin(rank, GroupWork::Collective(Collective::barrier(place)))
+    }
+
+    /// A member begins a gather of its rank at the member `root`.
+    pub(crate) fn begin_gather(&mut self, rank: usize, root: usize) {
+        let place = self.members[rank].group.place();
+        let work = Collective::gather(place, root, &vec![1; place.size], vec![rank as u8]);
+        self.begin(rank, GroupWork::Collective(work)).unwrap();
+    }
+
+    /// Each member drops the group, and makes another one of its number.
+    pub(crate) fn renew(&mut self) {
+        let nodes: Vec<_> = (0..self.members.len()).map(id).collect();
+        for (rank, member) in self.members.iter_mut().enumerate() {
+            member.group = group(&member.engine, &nodes, rank);
+        }
     }
 
     /// A member begins an agreement on a value.
