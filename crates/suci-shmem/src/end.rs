@@ -3,6 +3,7 @@
 use crate::dse::message::{CHANNEL, on_message};
 use crate::runtime;
 use std::ffi::{c_int, c_void};
+use std::fmt::Display;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,6 +47,13 @@ pub(crate) fn with_others(other: NodeId) -> ! {
     fail(&format!(
         "PE {other} died, or does not answer: this process ends, too"
     ))
+}
+
+/// Ends all processes for an error that another process reported, which knows more and says it: a
+/// status of this one must not end that one before.
+pub(crate) fn after_others(error: &impl Display) -> ! {
+    std::thread::sleep(GRACE);
+    fail(&error.to_string())
 }
 
 /// Prints a line in one piece: lines of several processes do not mix.
@@ -154,7 +162,8 @@ pub(crate) fn at_exit() {
 }
 
 unsafe extern "C" fn end(status: c_int, _: *mut c_void) {
-    let Some(runtime) = runtime::started() else {
+    // A child of a fork ends as if the library were not there.
+    let Some(runtime) = runtime::started().filter(|runtime| !runtime.is_forked()) else {
         return;
     };
     // The values of this thread that functions of the library may use are gone by now.

@@ -6,6 +6,7 @@
 //! process in the queue. The second half, at each process in the queue, names the next one, and has
 //! the bit [`WAITING`] while this one waits. Processes are named by their numbers plus 1.
 
+use crate::fatal;
 use crate::runtime::Runtime;
 use crate::wait::{Word, until};
 use suci::remote::{AtomicOp, Width};
@@ -65,6 +66,12 @@ impl<'a> Lock<'a> {
     pub(crate) fn set(&self) {
         self.change_next(self.runtime.fabric.me, AtomicOp::Set(WAITING.into()));
         let before = self.change(self.home, self.last, AtomicOp::Swap(self.own.into()));
+        if before == self.own {
+            fatal!(
+                "this PE has the lock at {:p}, or waits for it: clear it first",
+                self.last
+            );
+        }
         if let Some(before) = process(before) {
             self.change_next(before, AtomicOp::Or(self.own.into()));
             until(|| (self.own_next() & WAITING == 0).then_some(()));
@@ -80,8 +87,12 @@ impl<'a> Lock<'a> {
     /// Releases the lock, once everything that this process did with it is complete.
     pub(crate) fn clear(&self) {
         self.runtime.fabric.quiet();
-        if self.change(self.home, self.last, self.replace(self.own, 0)) == self.own {
+        let last = self.change(self.home, self.last, self.replace(self.own, 0));
+        if last == self.own {
             return;
+        }
+        if last == 0 {
+            fatal!("no PE has the lock at {:p}: set it first", self.last);
         }
         // Another one is behind this one, and says so soon.
         let next = until(|| process(self.own_next() & !WAITING));

@@ -12,7 +12,7 @@ use std::ffi::c_int;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
-use suci::group::{BitOr, Group, GroupError};
+use suci::group::{Group, GroupError};
 use suci::{AddressBook, Node, NodeId, SharedNode, env};
 
 /// Handles of the teams and contexts that always exist, as in `shmem.h`.
@@ -45,6 +45,8 @@ pub(crate) struct Runtime {
     /// `SHMEM_THREAD_…`
     pub(crate) threads: AtomicI32,
     watcher: Watcher,
+    /// The number of the process.
+    process: u32,
 }
 
 /// A context of operations.
@@ -155,6 +157,7 @@ impl Runtime {
             numbers: Mutex::new(numbers),
             threads: AtomicI32::new(threads),
             watcher,
+            process: std::process::id(),
         })
     }
 
@@ -174,6 +177,11 @@ impl Runtime {
         if self.watcher.expect_ends() {
             let _ = self.fabric.node.close(Duration::from_secs(1));
         }
+    }
+
+    /// Returns true in a child of the process that began: the runtime is not the child's.
+    pub(crate) fn is_forked(&self) -> bool {
+        std::process::id() != self.process
     }
 
     pub(crate) fn node(&self) -> &SharedNode {
@@ -259,25 +267,51 @@ impl Runtime {
         Arc::clone(team)
     }
 
-    /// Agrees with the members of a team on a number for new teams of some of them. There is none
-    /// if the members have too many teams.
-    pub(crate) fn agree_on_number(&self, parent: &Team, count: usize) -> Option<usize> {
-        let mut used = *lock(&self.numbers);
-        if parent.members.size() > 1 {
-            parent.run(self.node(), |group, node| {
-                group.allreduce(node, &mut used, BitOr)
-            });
+    /// Agrees with the members of a team on numbers for new teams of some of them, and reserves
+    /// them. Returns the first number; nothing if the members have too many teams.
+    ///
+    /// Another thread may do so at the same time for teams of another parent, and other processes
+    /// may come to the two in another order. So no thread waits for another one: each proposes a
+    /// number that is free everywhere, and if it is reserved somewhere by then, proposes another.
+    pub(crate) fn agree_on_numbers(&self, parent: &Team, count: usize) -> Option<usize> {
+        for attempt in 0.. {
+            let mut used = *lock(&self.numbers);
+            parent.combine(self.node(), &mut used);
+            // Parents differ, so the proposals of two threads differ soon.
+            let start = attempt * (parent.number + 1) % TEAM_NUMBERS;
+            let mut order = (start..TEAM_NUMBERS).chain(0..start);
+            let first = order.find(|first| are_free(&used, *first, count))?;
+            let is_reserved = self.reserve(first, count);
+            let mut refused = [u64::from(!is_reserved)];
+            parent.combine(self.node(), &mut refused);
+            if refused == [0] {
+                return Some(first);
+            }
+            if is_reserved {
+                self.release(first, count);
+            }
         }
-        let is_free = |number: usize| bit(&used, number) == Some(false);
-        (0..TEAM_NUMBERS).find(|first| (0..count).all(|number| is_free(first + number)))
+        None
+    }
+
+    /// Reserves numbers of teams at this process. Returns false if one is not free.
+    fn reserve(&self, first: usize, count: usize) -> bool {
+        let mut numbers = lock(&self.numbers);
+        let is_free = are_free(&numbers, first, count);
+        if is_free {
+            (first..first + count).for_each(|number| mark(&mut numbers, number, true));
+        }
+        is_free
+    }
+
+    /// Frees numbers of teams at this process.
+    pub(crate) fn release(&self, first: usize, count: usize) {
+        let mut numbers = lock(&self.numbers);
+        (first..first + count).for_each(|number| mark(&mut numbers, number, false));
     }
 
     /// Makes a team that this process is a member of. Returns its handle.
     pub(crate) fn add_team(&self, team: Team) -> usize {
-        let mut numbers = lock(&self.numbers);
-        if let Some(word) = numbers.get_mut(team.number / 64) {
-            *word |= 1 << (team.number % 64);
-        }
         let mut teams = self.teams.write().unwrap_or_else(PoisonError::into_inner);
         let handle = (TEAM_SHARED + 1..).find(|handle| !teams.contains_key(handle));
         let handle = handle.unwrap_or(usize::MAX);
@@ -301,11 +335,14 @@ impl Runtime {
             .write()
             .unwrap_or_else(PoisonError::into_inner);
         contexts.retain(|_, context| context.team_handle != handle);
+        drop(contexts);
         let mut teams = self.teams.write().unwrap_or_else(PoisonError::into_inner);
         teams.remove(&handle);
-        if let Some(word) = lock(&self.numbers).get_mut(team.number / 64) {
-            *word &= !(1 << (team.number % 64));
-        }
+        drop(teams);
+        // A new team may have the number as soon as nothing of this one is left.
+        let number = team.number;
+        drop(team);
+        self.release(number, 1);
     }
 
     // ---- contexts
@@ -406,9 +443,20 @@ impl Runtime {
     }
 }
 
-fn bit(numbers: &Numbers, number: usize) -> Option<bool> {
-    let word = numbers.get(number / 64)?;
-    Some(word >> (number % 64) & 1 != 0)
+/// Returns true if all of these numbers exist, and none is used.
+fn are_free(used: &Numbers, first: usize, count: usize) -> bool {
+    let is_free = |number: usize| {
+        let word = used.get(number / 64);
+        word.is_some_and(|word| word >> (number % 64) & 1 == 0)
+    };
+    (first..first + count).all(is_free)
+}
+
+fn mark(numbers: &mut Numbers, number: usize, is_used: bool) {
+    if let Some(word) = numbers.get_mut(number / 64) {
+        *word &= !(1 << (number % 64));
+        *word |= u64::from(is_used) << (number % 64);
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

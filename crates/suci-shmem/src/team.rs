@@ -5,7 +5,7 @@ use crate::{end, fatal};
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex, PoisonError};
 use suci::SharedNode;
-use suci::group::{Group, GroupError, MemberFailure};
+use suci::group::{BitOr, Group, GroupError, MemberFailure};
 
 /// The number of the group of `SHMEM_TEAM_SHARED`; that of all processes is 0.
 pub(crate) const SHARED_NUMBER: usize = 1;
@@ -112,7 +112,20 @@ impl Team {
                 failure: MemberFailure::Lost(_) | MemberFailure::Ended(_),
                 ..
             }) => end::with_others(node),
+            Err(
+                error @ GroupError::Member {
+                    failure: MemberFailure::Reported(_),
+                    ..
+                },
+            ) => end::after_others(&error),
             Err(error) => fatal!("{error}"),
+        }
+    }
+
+    /// Gives all members the bits that some of them have.
+    pub(crate) fn combine(&self, node: &SharedNode, words: &mut [u64]) {
+        if self.members.size() > 1 {
+            self.run(node, |group, node| group.allreduce(node, words, BitOr));
         }
     }
 

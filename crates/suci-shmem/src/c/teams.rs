@@ -152,11 +152,14 @@ fn axes(parent: &Team, xrange: c_int) -> Option<(Members, Members)> {
 /// Makes teams of members of a parent. Blocks until all members of the parent do so. Returns the
 /// handles, [`INVALID`] for a team without this process; nothing if there are too many teams.
 fn split<const N: usize>(parent: &Team, teams: [(Members, c_int); N]) -> Option<[TeamHandle; N]> {
-    let first = runtime().agree_on_number(parent, N)?;
+    let first = runtime().agree_on_numbers(parent, N)?;
     let mut handles = [INVALID; N];
     for ((handle, (members, contexts)), number) in handles.iter_mut().zip(teams).zip(first..) {
-        if let Some(rank) = members.rank(runtime().fabric.me) {
-            *handle = runtime().add_team(Team::new(members, rank, number, contexts));
+        match members.rank(runtime().fabric.me) {
+            Some(rank) => {
+                *handle = runtime().add_team(Team::new(members, rank, number, contexts));
+            }
+            None => runtime().release(number, 1),
         }
     }
     Some(handles)

@@ -3,14 +3,30 @@
 
 #include <dse.h>
 #include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static long flag;
+
+/* Forks a child that ends with a status. Returns the status that it ended with. */
+static int end_of_child(int status)
+{
+    int ended = -1;
+    pid_t child = fork();
+
+    if (child == 0)
+        exit(status);
+    check(child > 0 && waitpid(child, &ended, 0) == child && WIFEXITED(ended));
+    return WEXITSTATUS(ended);
+}
 
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
     long local = 0;
 
+    long sums[3], ones[3] = {1, 1, 1};
+    static long lock;
     struct dse_modules modules;
 
     if (strcmp(what, "early") == 0)
@@ -29,6 +45,19 @@ int main(int argc, char **argv)
         shmem_long_p(&flag, 1, 9);
     if (strcmp(what, "local") == 0 && shmem_my_pe() == 1)
         shmem_long_p(&local, 1, 0);
+    if (strcmp(what, "unset") == 0 && shmem_my_pe() == 1)
+        shmem_clear_lock(&lock);
+    if (strcmp(what, "twice") == 0 && shmem_my_pe() == 1)
+        for (int i = 0; i < 2; i++)
+            shmem_set_lock(&lock);
+    /* The members' calls differ. */
+    if (strcmp(what, "lengths") == 0)
+        shmem_long_sum_reduce(SHMEM_TEAM_WORLD, sums, ones, 2 + shmem_my_pe() % 2);
+    if (strcmp(what, "fork") == 0) {
+        check(end_of_child(0) == 0 && end_of_child(7) == 7);
+        shmem_barrier_all();
+        return 0;
+    }
     if (strcmp(what, "die") == 0 && shmem_my_pe() == 1)
         raise(SIGKILL);
     if (strcmp(what, "exit") == 0 && shmem_my_pe() == 2)

@@ -74,6 +74,19 @@ fn threads_of_a_process_use_the_library_at_the_same_time() {
 }
 
 #[test]
+fn threads_make_and_end_teams_at_the_same_time() {
+    let program = compile(
+        "team_threads.c",
+        "oshcc",
+        "gcc",
+        &["-std=gnu11", "-pthread"],
+    );
+    for count in [1, 4] {
+        run(&mut oshrun(&program, count, &[]));
+    }
+}
+
+#[test]
 fn a_process_that_dies_ends_the_others_with_a_message() {
     let program = compile("ends.c", "oshcc", "gcc", C);
     let mut command = oshrun(&program, 3, &[]);
@@ -101,6 +114,15 @@ fn a_program_that_does_not_finalize_is_finalized() {
     run(oshrun(&program, 3, &[]).arg("forget"));
 }
 
+/// The library's end of the process is not the child's.
+#[test]
+fn a_child_of_a_fork_ends_with_its_own_status() {
+    let program = compile("ends.c", "oshcc", "gcc", C);
+    let ended = output(oshrun(&program, 2, &[]).arg("fork"));
+    let (_, err) = texts(&ended);
+    assert!(ended.status.success() && err.is_empty(), "{err}");
+}
+
 #[test]
 fn misuse_is_told() {
     let program = compile("ends.c", "oshcc", "gcc", C);
@@ -108,6 +130,9 @@ fn misuse_is_told() {
         ("early", "shmem: call shmem_init() first"),
         ("pe", "PE 1: there is no PE 9: name one from 0 to 1"),
         ("local", "are not symmetric: pass memory of shmem_malloc()"),
+        ("unset", "PE 1: no PE has the lock at 0x"),
+        ("twice", "PE 1: this PE has the lock at 0x"),
+        ("lengths", "bytes instead of"),
     ] {
         let ended = output(oshrun(&program, 2, &[]).arg(misuse));
         let (_, err) = texts(&ended);
