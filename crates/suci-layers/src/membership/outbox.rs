@@ -23,6 +23,9 @@ pub(super) struct Pending {
     pub(super) other_cluster: bool,
     /// It gets the digest of the table.
     pub(super) digest: bool,
+    /// A record of another process in its place, which is not in the table: the node may not know
+    /// that it is told.
+    claim: Option<Record>,
     /// Positions of records.
     records: BTreeSet<u32>,
     /// Ranges of positions.
@@ -35,7 +38,15 @@ pub(super) struct Pending {
 
 impl Pending {
     fn is_empty(&self) -> bool {
-        !self.other_cluster && !self.digest && self.records.is_empty() && self.ranges.is_empty()
+        let is_asked = self.other_cluster || self.digest || self.claim.is_some();
+        !is_asked && self.records.is_empty() && self.ranges.is_empty()
+    }
+
+    /// Adds the record of another process in the place of the node itself.
+    pub(super) fn claim(&mut self, record: Record) {
+        if self.claim.is_none_or(|claim| record.replaces(&claim)) {
+            self.claim = Some(record);
+        }
     }
 
     /// Adds a record.
@@ -71,6 +82,9 @@ impl Pending {
                 own: *own,
                 buckets: table.digest(),
             });
+        }
+        if let Some(claim) = self.claim.take() {
+            return Some(MembershipBody::Records(vec![claim]));
         }
         if !self.records.is_empty() {
             let positions: Vec<_> = self.records.iter().copied().take(MOST).collect();

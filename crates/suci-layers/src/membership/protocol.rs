@@ -306,9 +306,10 @@ impl Membership {
                     && record.incarnation != known.incarnation
                     && live(record.node) == Some(known.incarnation);
                 if contradicted {
-                    // The session may only seem to be up. If nobody answers there any more, the
-                    // record is taken when it comes again.
-                    self.outbox.to(record.node).digest = true;
+                    // The node contradicts by a higher version, once it hears of the record. The
+                    // session may only seem to be up: if nobody answers there any more, the record
+                    // is taken when it comes again.
+                    self.outbox.to(record.node).claim(record);
                 }
                 if too_new || contradicted {
                     self.counters.refused += 1;
