@@ -13,9 +13,11 @@ use crate::promises::{self, Finder, Weakness};
 const SEEDS: &str = "0..1000";
 
 /// The profiles of the simulator that find mistakes: `default` those of the engine, `remote` those
-/// of one-sided operations, `sealed` those of sealed mode; `groups`, `sockets` and `routes` those
-/// of their layers.
-const PROFILES: [&str; 6] = ["default", "remote", "sealed", "groups", "sockets", "routes"];
+/// of one-sided operations, `sealed` those of sealed mode; `groups`, `sockets`, `routes` and
+/// `members` those of their layers.
+const PROFILES: [&str; 7] = [
+    "default", "remote", "sealed", "groups", "sockets", "routes", "members",
+];
 
 /// Attacks made at once: the programs mostly wait for the other end's timers.
 const ATTACKS_AT_ONCE: usize = 8;

@@ -97,6 +97,9 @@ pub const OF_SOCKETS: &[&str] = &[
 /// Faults of routes that the simulator finds in its profile `routes`.
 pub const OF_ROUTES: &[&str] = &["forwarded-altered"];
 
+/// Faults of membership that the simulator finds in its profile `members`.
+pub const OF_MEMBERS: &[&str] = &["suspicion-unrefuted"];
+
 static SELECTED: AtomicUsize = AtomicUsize::new(usize::MAX);
 
 /// Plants the fault `name` in every engine of this process; false if there is none of that name.
@@ -115,6 +118,6 @@ fn all() -> impl Iterator<Item = &'static str> {
     let engine = NAMES.iter().chain(OF_REAL_NODES).chain(OF_PLACEMENT);
     let layers = OF_LAYERS.iter().chain(OF_GROUPS);
     let others = OF_SEALING.iter().chain(OF_SOCKETS).chain(OF_ROUTES);
-    let others = others.chain(OF_DEFENCES);
+    let others = others.chain(OF_MEMBERS).chain(OF_DEFENCES);
     engine.chain(layers).chain(others).copied()
 }

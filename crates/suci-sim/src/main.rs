@@ -27,7 +27,8 @@ struct Args {
     nodes: Option<NonZeroUsize>,
     /// Kind of run (default: the seed chooses): swarm, lossy, partition, restart, pause, incast,
     /// big, mtu, rebind, duplicate-id, counters, huge, close, hostile, flow, suspend, crowd, churn,
-    /// vast, channels, remote, sealed, groups, sockets
+    /// vast, channels, remote, sealed, groups, sockets, routes,
+    /// members
     #[arg(long, default_value = "default")]
     profile: Profile,
     /// Plant a fault in every engine (builds with --cfg suci_plant only)
@@ -156,7 +157,7 @@ fn plant(name: &str, profile: Profile) -> Result<(), String> {
 #[cfg(suci_plant)]
 fn plants(profile: Profile) -> Vec<&'static str> {
     use suci_proto::plant::{
-        NAMES, OF_GROUPS, OF_LAYERS, OF_PLACEMENT, OF_ROUTES, OF_SEALING, OF_SOCKETS,
+        NAMES, OF_GROUPS, OF_LAYERS, OF_MEMBERS, OF_PLACEMENT, OF_ROUTES, OF_SEALING, OF_SOCKETS,
     };
     match profile {
         Profile::Groups => OF_GROUPS.to_vec(),
@@ -164,6 +165,7 @@ fn plants(profile: Profile) -> Vec<&'static str> {
         Profile::Remote => [OF_LAYERS, OF_PLACEMENT].concat(),
         Profile::Sealed => OF_SEALING.to_vec(),
         Profile::Routes => OF_ROUTES.to_vec(),
+        Profile::Members => OF_MEMBERS.to_vec(),
         _ => NAMES.to_vec(),
     }
 }

@@ -1,19 +1,23 @@
 //! Members of a cluster: each process joins through the first hosts and is told of the others.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use suci_layers::membership::{Membership, Record, Settings, SharedMembership};
 use suci_proto::message::IncomingInfo;
 use suci_proto::time::Instant;
 use suci_proto::types::{NodeId, Source};
-use suci_proto::{Engine, Identity, Place, PlacedBy, Placement};
+use suci_proto::{Engine, Event, Identity, Place, PlacedBy, Placement};
 
 use crate::network::Network;
+use crate::oracle::{Kind, Verdict, broken};
 use crate::packet::HostId;
+use crate::world::World;
 
 /// The membership of one process.
 #[derive(Debug)]
 pub struct MemberProgram {
+    own: Identity,
     shared: SharedMembership,
     next_at: Instant,
 }
@@ -53,6 +57,7 @@ impl MemberProgram {
         let at = network.book_address(host);
         let member = Membership::new(now, settings, process, at, seeds, random);
         Self {
+            own,
             shared: SharedMembership::new(now, member),
             next_at: now,
         }
@@ -86,10 +91,77 @@ impl MemberProgram {
         self.shared.members()
     }
 
+    /// Returns its process.
+    #[must_use]
+    pub const fn own(&self) -> Identity {
+        self.own
+    }
+
     /// Returns the messages that it sent, and their bytes.
     #[must_use]
     pub fn sent(&self) -> (u64, u64) {
         let counters = self.shared.counters();
         (counters.messages_out, counters.bytes_out)
     }
+}
+
+impl World {
+    /// Checks that each member knows the processes of all, and no others.
+    ///
+    /// # Errors
+    /// One knows too few, or too many.
+    pub(crate) fn check_members(&self) -> Verdict {
+        let hosts = 0..self.options.nodes;
+        let members: Vec<_> = hosts.filter_map(|host| self.member(host)).collect();
+        let all: BTreeSet<_> = members.iter().map(|member| key(member.own())).collect();
+        for member in members {
+            let known = member.members();
+            let known = known.iter().map(|it| (it.node.0, it.incarnation.0));
+            let known: BTreeSet<_> = known.collect();
+            if known != all {
+                let text = format!(
+                    "node {} does not know {:?}, and takes {:?} for members",
+                    member.own().node,
+                    all.difference(&known).collect::<Vec<_>>(),
+                    known.difference(&all).collect::<Vec<_>>()
+                );
+                return broken(Kind::Membership, text);
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that no process was told without a reason that a node failed, in a run in which no
+    /// living member is silent for long. Each process that ended is a reason for two: the record of
+    /// one that starts again counts less than that of the one before it, until it contradicts that
+    /// by a higher version.
+    ///
+    /// # Errors
+    /// One was.
+    pub(crate) fn check_failures(&self) -> Verdict {
+        if self.options.seeds == 0 || !self.options.loses_only_the_dead() {
+            return Ok(());
+        }
+        for process in self.hosts.iter().filter_map(|it| it.process.as_ref()) {
+            for (host, it) in self.hosts.iter().enumerate() {
+                let node = self.node_of(host);
+                let failed = |event: &Event| *event == Event::MemberFailed { node };
+                let told = process.log.iter().filter(|(_, event)| failed(event));
+                let ended = it.starts - u32::from(it.process.is_some());
+                if told.count() > 2 * ended as usize {
+                    let text = format!(
+                        "process {} was told too often that node {node} failed: {ended} of its \
+                         processes ended",
+                        process.id
+                    );
+                    return broken(Kind::Membership, text);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn key(own: Identity) -> (u32, u128) {
+    (own.node.0, own.incarnation.0)
 }

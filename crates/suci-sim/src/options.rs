@@ -592,12 +592,13 @@ impl Options {
         /// of 6,656 B.
         const FEW: usize = 16;
         const SLOTS: u64 = 8;
-        // Operations take up paths and buffers, too.
+        // Operations take up paths and buffers, too, and members say at the end that they leave.
         let judged = self.links.rate.is_none()
             && self.remote.is_none()
             && self.groups.is_none()
             && self.sockets.is_none()
             && self.topology.is_none()
+            && self.seeds == 0
             && !self.port_unreachable
             && self.duplicates.is_empty()
             && self.nodes <= FEW

@@ -17,10 +17,12 @@ use crate::rng::Rng;
 use crate::steering;
 use crate::world::FIRST_KEY;
 use churn::{churn, vast};
+use members::members;
 use routes::routes;
 use steps::{finishes, flood, steps};
 
 mod churn;
+mod members;
 mod routes;
 mod steps;
 
@@ -81,10 +83,12 @@ pub enum Profile {
     Sockets,
     /// Nodes reach each other through others.
     Routes,
+    /// Members of a cluster, which tell each other who is in it.
+    Members,
 }
 
 /// Every profile by its name on the command line.
-pub const PROFILES: [(&str, Profile); 26] = [
+pub const PROFILES: [(&str, Profile); 27] = [
     ("default", Profile::Default),
     ("swarm", Profile::Swarm),
     ("lossy", Profile::Lossy),
@@ -111,6 +115,7 @@ pub const PROFILES: [(&str, Profile); 26] = [
     ("groups", Profile::Groups),
     ("sockets", Profile::Sockets),
     ("routes", Profile::Routes),
+    ("members", Profile::Members),
 ];
 
 /// One seed in this many has 100 nodes when the seed chooses.
@@ -157,8 +162,8 @@ impl Profile {
             .map(|(_, profile)| *profile)
             .filter(|profile| {
                 use Profile::{
-                    Big, Churn, Crowd, Default, Groups, Incast, Remote, Routes, Sealed, Sockets,
-                    Vast,
+                    Big, Churn, Crowd, Default, Groups, Incast, Members, Remote, Routes, Sealed,
+                    Sockets, Vast,
                 };
                 !matches!(
                     profile,
@@ -173,6 +178,7 @@ impl Profile {
                         | Groups
                         | Sockets
                         | Routes
+                        | Members
                 )
             })
             .collect();
@@ -220,6 +226,7 @@ pub fn options(seed: u64, profile: Profile, nodes: Option<usize>) -> Options {
         Profile::Huge | Profile::Counters | Profile::Flow => rng.index(2, 4),
         Profile::Remote | Profile::Sockets => rng.index(2, 6),
         Profile::Routes => rng.index(3, 8),
+        Profile::Members => rng.index(2, 24),
         _ => rng.index(2, 9),
     });
     let mut run = base(seed, nodes.max(1), profile.name(), &mut rng);
@@ -239,6 +246,7 @@ pub fn options(seed: u64, profile: Profile, nodes: Option<usize>) -> Options {
         Profile::Groups => groups(&mut run, &mut rng),
         Profile::Sockets => sockets(&mut run, &mut rng),
         Profile::Routes => routes(&mut run, &mut rng),
+        Profile::Members => members(&mut run, &mut rng),
         // Sealed runs are made of others.
         other => scripted(&mut run, other, &mut rng),
     }

@@ -307,6 +307,8 @@ impl World {
             .and_then(|()| self.remote.lock().finish())
             .and_then(|()| self.groups.lock().finish())
             .and_then(|()| self.finish_sockets())
+            .and_then(|()| self.check_members())
+            .and_then(|()| self.check_failures())
             .map_err(|violation| Failure { at, violation })?;
         self.check_round_trips()?;
         self.check_quiet()?;
@@ -418,7 +420,7 @@ impl World {
             && self.groups.lock().is_settled()
             && self.sockets.lock().is_settled();
         let operations = self.hosts.iter().all(ends) && settled;
-        operations && self.oracle.is_settled()
+        operations && self.check_members().is_ok() && self.oracle.is_settled()
     }
 
     /// Returns the packets about `peer` that an idle process is allowed in `time`, and its peer's
@@ -484,7 +486,7 @@ impl World {
                 .options
                 .topology
                 .map_or(1, |it| it.packets(self.options.nodes));
-            let allowed = 30 + processes.sum::<u64>() * hops;
+            let allowed = 30 + processes.sum::<u64>() * hops + self.member_packets(WATCHED);
             if sent <= allowed {
                 return Ok(());
             }

@@ -215,6 +215,9 @@ impl World {
         if layers || options.seeds > 0 {
             world.oracle.layers_send();
         }
+        if options.seeds > 0 {
+            world.oracle.members_connect();
+        }
         if let Some(probe) = world.options.contact_probe() {
             world.oracle.judge_contacts(probe);
         }
@@ -312,11 +315,7 @@ impl World {
     /// Checks that the run does not take far more packets or cycles than its messages need.
     fn check_effort(&self) -> Result<(), Violation> {
         let (accepted, bytes) = (self.oracle.accepted_count(), self.oracle.bytes());
-        // Members watch each other, at all times.
-        let members = match self.options.seeds {
-            0 => 0,
-            _ => self.now.as_nanos() / 1_000_000_000 * self.options.nodes as u64 * MEMBER_PACKETS,
-        };
+        let members = self.member_packets(self.now.since(Instant::ZERO));
         // Each hop takes packets.
         let hops = match self.options.topology {
             None => 1,
@@ -334,6 +333,15 @@ impl World {
             kind: Kind::Chatter,
             text,
         })
+    }
+
+    /// Returns the packets that all members may send in this time: they watch each other, at all
+    /// times.
+    pub(crate) fn member_packets(&self, time: Duration) -> u64 {
+        match self.options.seeds {
+            0 => 0,
+            _ => time.as_secs() * self.options.nodes as u64 * MEMBER_PACKETS,
+        }
     }
 
     /// Like [`World::run_until`], for that long.

@@ -198,7 +198,7 @@ fn one_copy() -> Result<Figure> {
 fn simulated(ctx: &Ctx) -> Result<Figure> {
     let mut said = Vec::new();
     let mut holds = true;
-    for profile in ["remote", "groups"] {
+    for profile in ["remote", "groups", "members"] {
         let begun = Instant::now();
         let summary = simulate(ctx, &["--profile", profile, "--seeds", "0..1000"])?;
         let (failed, faults) = (count(&summary, "failed")?, count(&summary, "faults")?);

@@ -91,6 +91,9 @@ pub enum Kind {
     Group,
     /// A connection lost, invented or mixed bytes, failed without a reason, or does not end.
     Socket,
+    /// In the end a member does not know all others, or knows one that is gone; or a living one was
+    /// told dead.
+    Membership,
     /// The engine panicked.
     Panic,
 }
@@ -320,6 +323,8 @@ pub struct Oracle {
     shaken: bool,
     /// Layers send messages, too, which the oracle does not see.
     has_layers: bool,
+    /// Processes are members of a cluster.
+    has_members: bool,
     /// How often the sessions of all processes came up, were lost or ended.
     link_changes: u64,
     delivered: u64,
@@ -422,6 +427,11 @@ impl Oracle {
     /// Notes that layers send messages in this run.
     pub fn layers_send(&mut self) {
         self.has_layers = true;
+    }
+
+    /// Notes that processes are members of a cluster, which connect by themselves.
+    pub fn members_connect(&mut self) {
+        self.has_members = true;
     }
 
     /// Notes a fault of a process or of the whole network: peers may be lost from now on.

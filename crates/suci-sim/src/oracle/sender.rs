@@ -39,6 +39,10 @@ impl Oracle {
                 // if its process died.
                 let from: &[Link] = match cause {
                     LostCause::ProcessDied => &[Link::Idle, Link::Up, Link::Quiet],
+                    // One that never answered is given up without an end. Members try again.
+                    _ if self.has_members && !self.is_in_session(process, node) => {
+                        &[Link::Idle, Link::Up, Link::Lost]
+                    }
                     _ => &[Link::Idle, Link::Up],
                 };
                 self.link(process, node, Link::Lost, from)

@@ -32,6 +32,12 @@ impl Oracle {
         broken(Kind::OldSession, text)
     }
 
+    /// Returns true if a program heard of a session with a node, and not of its end.
+    pub(super) fn is_in_session(&self, process: ProcId, node: NodeId) -> bool {
+        let told = self.sessions.get(&(process, node.0));
+        told.is_some_and(|told| told.present.is_some())
+    }
+
     /// Checks the reported end of this session, and of those just before it without an event:
     /// `sessions` in all.
     pub(super) fn end_of_session(
