@@ -49,8 +49,8 @@ pub struct AddressBook {
     entries: BTreeMap<NodeId, Entry>,
     taken: HashSet<SocketAddr>,
     routes: Routes,
-    /// Lines of the file that routes were read from, by their first node.
-    route_lines: BTreeMap<u32, usize>,
+    /// Lines of the file that routes were read from, by their first node and their last.
+    route_lines: BTreeMap<(u32, u32), usize>,
     /// The file or variable that the book was read from; errors name it.
     source: Option<Arc<str>>,
 }
@@ -134,9 +134,9 @@ impl AddressBook {
 
     /// Enters what a line says: a node, a route, or both.
     fn enter_line(&mut self, entry: &str, line: usize) -> Result<(), String> {
-        let (head, vias) = match entry.split_once("via") {
-            Some((head, vias)) if head.ends_with(char::is_whitespace) => (head.trim(), Some(vias)),
-            _ => (entry, None),
+        let (head, vias) = match split_at_via(entry) {
+            Some((head, vias)) => (head, Some(vias)),
+            None => (entry, None),
         };
         let is_placed = head.split_whitespace().count() > 1;
         if vias.is_none() || is_placed {
@@ -146,11 +146,11 @@ impl AddressBook {
         }
         let Some(vias) = vias else { return Ok(()) };
         let nodes = parse_nodes(head.split_whitespace().next().unwrap_or_default())?;
-        let first = *nodes.start();
+        let ends = (*nodes.start(), *nodes.end());
         let vias: Result<Vec<_>, _> = vias.split(',').map(|via| parse_node(via.trim())).collect();
         let added = self.routes.add(nodes, &vias?);
         added.map_err(|error| error.to_string())?;
-        self.route_lines.insert(first, line);
+        self.route_lines.insert(ends, line);
         Ok(())
     }
 
@@ -180,15 +180,13 @@ impl AddressBook {
     /// Checks that routes lead to nodes of the book, and that none leads back to itself.
     pub(crate) fn check_routes(&self) -> Result<(), BookError> {
         let singles = self.routes.singles();
-        let singles = singles.map(|(node, vias)| (node.0, vias));
-        let ranges = self.routes.ranges();
-        let ranges = ranges.map(|(nodes, vias)| (*nodes.start(), vias));
-        for (first, vias) in singles.chain(ranges) {
+        let singles = singles.map(|(node, vias)| (node.0..=node.0, vias));
+        for (nodes, vias) in singles.chain(self.routes.ranges()) {
             let unknown =
                 |via: &&NodeId| !self.entries.contains_key(via) && self.routes.of(**via).is_none();
             if let Some(via) = vias.iter().find(unknown) {
                 let problem = format!("via {via}: the book has no node {via}; give its address");
-                return Err(self.blame_route(first, problem));
+                return Err(self.blame_route(&nodes, problem));
             }
         }
         let found = self
@@ -201,15 +199,20 @@ impl AddressBook {
             "the routes lead in a loop: {}; let one of these nodes be reached by its address",
             way.join(" via ")
         );
-        let first = nodes
-            .iter()
-            .find(|node| self.route_lines.contains_key(&node.0));
-        Err(self.blame_route(first.map_or(0, |node| node.0), problem))
+        let mut all = nodes.iter();
+        let single = all.find(|node| self.routes.of_single(**node).is_some());
+        let mut ranges = self.routes.ranges().map(|(range, _)| range);
+        let blamed = match single {
+            Some(node) => Some(node.0..=node.0),
+            None => ranges.find(|range| nodes.iter().any(|node| range.contains(&node.0))),
+        };
+        Err(self.blame_route(&blamed.unwrap_or(0..=0), problem))
     }
 
-    /// An error about the route that begins with this node, with file and line if it was read.
-    fn blame_route(&self, first: u32, problem: String) -> BookError {
-        match (&self.source, self.route_lines.get(&first)) {
+    /// An error about the route to these nodes, with file and line if it was read.
+    fn blame_route(&self, nodes: &RangeInclusive<u32>, problem: String) -> BookError {
+        let line = self.route_lines.get(&(*nodes.start(), *nodes.end()));
+        match (&self.source, line) {
             (Some(source), Some(line)) => wrong(source, *line, problem),
             _ => BookError::Route { problem },
         }
@@ -229,7 +232,7 @@ impl AddressBook {
                     "node {node} is reached through this one, {own}: give its address, as in \
                      \"{node} 192.0.2.7:4000 via {own}\""
                 );
-                return Err(self.blame_route(node.0, problem));
+                return Err(self.blame_route(&(node.0..=node.0), problem));
             }
             routes.remove(node);
         }
@@ -451,6 +454,17 @@ fn parse_node(id: &str) -> Result<NodeId, String> {
     })
 }
 
+/// Returns the text before the word "via" and the text behind it. A name that begins with these
+/// letters, or has them in it, is not that word.
+fn split_at_via(entry: &str) -> Option<(&str, &str)> {
+    entry.match_indices("via").find_map(|(at, via)| {
+        let (head, vias) = (entry.get(..at)?, entry.get(at + via.len()..)?);
+        let stands_alone = head.ends_with(char::is_whitespace)
+            && (vias.is_empty() || vias.starts_with(char::is_whitespace));
+        stands_alone.then(|| (head.trim(), vias))
+    })
+}
+
 /// The nodes of a route: one, or all from one to another, both included, or all from one on.
 fn parse_nodes(text: &str) -> Result<RangeInclusive<u32>, String> {
     let Some((first, last)) = text.split_once("..") else {
@@ -604,6 +618,12 @@ mod tests {
     fn wrong_routes_are_refused_with_their_line() {
         for (text, said) in [
             ("1 127.0.0.1:1\n7 via", "book:2: node ID \"\""),
+            ("1 127.0.0.1:1\n7 via1", "book:2: address \"via1\""),
+            ("1 127.0.0.1:1\n7 via via", "book:2: node ID \"via\""),
+            ("1 127.0.0.1:1\n7 via 1,", "book:2: node ID \"\""),
+            ("1 127.0.0.1:1\nvia 1", "book:2: node ID \"via\""),
+            ("7.. via 9", "book:1: the routes lead in a loop: 9 via 9"),
+            ("7 via 9\n7..8 via 1\n1 127.0.0.1:1", "book:1: via 9"),
             ("7 via 3", "book:1: via 3: the book has no node 3"),
             ("7 via 7", "book:1: node 7 via itself"),
             (

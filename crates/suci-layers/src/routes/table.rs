@@ -143,6 +143,7 @@ impl Routes {
     ) -> Option<Vec<NodeId>> {
         // The nodes of the present way, and how many of their vias were followed.
         let mut way: Vec<(NodeId, usize)> = vec![(start, 0)];
+        let mut on_it = BTreeSet::from([start]);
         while let Some((node, followed)) = way.last_mut() {
             let at = *node;
             let vias = match is_placed(at) {
@@ -154,12 +155,13 @@ impl Routes {
             match next.filter(|_| !done.contains(&at)) {
                 None => {
                     done.insert(at);
+                    on_it.remove(&at);
                     way.pop();
                 }
                 Some(via) => {
-                    if let Some(begin) = way.iter().position(|(node, _)| *node == via) {
-                        let nodes = way.iter().skip(begin).map(|(node, _)| *node);
-                        return Some(nodes.collect());
+                    if !on_it.insert(via) {
+                        let nodes = way.iter().map(|(node, _)| *node);
+                        return Some(nodes.skip_while(|node| *node != via).collect());
                     }
                     way.push((via, 0));
                 }
