@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use std::collections::BTreeSet;
-use suci_layers::routes::{MAX_HOPS, OuterHeader, Router, RouterSettings, Routes, Step};
+use suci_layers::routes::{Behind, MAX_HOPS, OuterHeader, Router, RouterSettings, Routes, Step};
 use suci_proto::message::Message;
 use suci_proto::types::{Kind, NodeId};
 
@@ -45,6 +45,7 @@ fuzz_target!(|data: &[u8]| {
                 destination: OWN,
                 source: OWN,
                 hops: MAX_HOPS,
+                turn: 0,
             })),
             number: 0,
             tag: 0,
@@ -52,20 +53,22 @@ fuzz_target!(|data: &[u8]| {
             user_header: piece.to_vec().into(),
             payload: bytes::Bytes::new().into(),
         };
-        match (router.receive(from, &message), header) {
+        match (router.receive(from, false, &message), header) {
             (Step::Forward(hop), Some(header)) => {
                 assert_eq!(hop.header.hops + 1, header.hops);
                 assert!(hop.next != from && hop.next != OWN && hop.next != header.source);
             }
             (Step::Deliver(source), Some(header)) => {
-                assert_eq!((source, OWN), (header.source, header.destination));
+                assert_eq!((source.node, OWN), (header.source, header.destination));
+                assert_eq!(Behind::at(source.address()), Some(source));
+                assert!(router.originate(source).is_some_and(|hop| hop.next != source.node));
             }
             (step, _) => assert!(matches!(step, Step::Drop(_)), "{step:?}"),
         }
         for node in 0..=u8::MAX {
-            let hop = router.originate(NodeId(node.into()));
+            let hop = router.originate(Behind::by_route(NodeId(node.into())));
             assert!(hop.is_none_or(|hop| hop.next != NodeId(node.into())));
         }
-        assert!(router.carriers().len() <= usize::from(u8::MAX) + 1);
+        assert!(router.carriers().len() <= 3);
     }
 });

@@ -14,9 +14,10 @@ fn explain(header: OuterHeader) -> String {
         destination,
         source,
         hops,
+        turn,
     } = header;
     let channel = header.channel().0 & 0x00ff_ffff;
-    format!("destination={destination} source={source} hops={hops} channel={channel}")
+    format!("destination={destination} source={source} hops={hops} turn={turn} channel={channel}")
 }
 
 /// Reads kind and user header.
@@ -43,7 +44,7 @@ fn every_vector_means_what_the_page_says() {
         assert_eq!(&explain(header), meaning, "{}", hex(bytes));
         assert_eq!(hex(&write(header)), hex(bytes), "{meaning}");
     }
-    assert_eq!((all.len(), refused), (9, 6));
+    assert_eq!((all.len(), refused), (10, 6));
 }
 
 proptest! {

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use suci_layers::routes::{CARRIED, node_at};
+use suci_layers::routes::{Behind, CARRIED};
 use suci_proto::time::{Duration, Instant, earlier, nanos};
 use suci_proto::types::{ChannelId, Kind as MessageKind, NodeId};
 use suci_proto::{
@@ -603,7 +603,7 @@ impl Process {
         while let Some(query) = self.engine.poll_route() {
             let known = !cx.rng.chance(cx.route_unknown);
             let mtu = known.then_some(cx.network.links.route_mtu);
-            let mtu = node_at(query.address).map_or(mtu, |_| Some(CARRIED));
+            let mtu = Behind::at(query.address).map_or(mtu, |_| Some(CARRIED));
             self.engine.set_route_mtu(query, mtu);
         }
     }
@@ -630,8 +630,8 @@ impl Process {
                 },
             };
             invariants::train(&train, self.max_segments)?;
-            if let Some(node) = node_at(train.to) {
-                packets += self.transmit_routed(cx, &train, node)?;
+            if let Some(behind) = Behind::at(train.to) {
+                packets += self.transmit_routed(cx, &train, behind)?;
                 continue;
             }
             let result = self.verdict(cx, &train);

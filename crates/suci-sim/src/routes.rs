@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use suci_layers::routes::{Delivery, LOOK_EVERY, Router, RouterSettings, Routes, SharedRouter};
+use suci_layers::routes::{
+    Behind, Delivery, LOOK_EVERY, Router, RouterSettings, Routes, SharedRouter,
+};
 use suci_proto::Engine;
 use suci_proto::time::{Duration, Instant};
 use suci_proto::types::NodeId;
@@ -83,7 +85,9 @@ impl RouteProgram {
     pub fn new(options: &Options, topology: Topology, host: HostId) -> Self {
         let mut routes = Routes::default();
         let mut neighbours = BTreeSet::new();
-        for other in (0..options.nodes).filter(|other| *other != host) {
+        // Clients are in no book.
+        let known = options.nodes - options.clients;
+        for other in (0..known).filter(|other| *other != host) {
             let node = options.node(other);
             let vias = topology.vias(host, other);
             if vias.is_empty() {
@@ -112,7 +116,7 @@ impl RouteProgram {
     }
 
     /// Sends a packet to a node behind others.
-    pub fn originate(&mut self, engine: &mut Engine, now: Instant, to: NodeId, packet: &[u8]) {
+    pub fn originate(&mut self, engine: &mut Engine, now: Instant, to: Behind, packet: &[u8]) {
         self.look(engine, now);
         let elsewhere = self.router.originate(engine, now, to, packet, |_| true);
         debug_assert!(elsewhere.is_none(), "one engine serves all nodes");
@@ -139,7 +143,8 @@ impl RouteProgram {
 
     /// Begins to close: the nodes behind others first.
     pub fn close(&mut self, engine: &mut Engine, now: Instant, patience: Duration) {
-        engine.close_except(now, patience / 2, self.router.carriers());
+        let first = |address| Behind::at(address).is_some();
+        engine.close_first(now, patience / 2, first);
         self.closing = Some((now + patience / 2, now + patience));
         self.go_on_closing(engine, now);
     }
@@ -147,7 +152,7 @@ impl RouteProgram {
     /// Closes the neighbours if nothing is left for them to carry. Returns when it is due.
     pub fn go_on_closing(&mut self, engine: &mut Engine, now: Instant) -> Option<Instant> {
         let (rest, end) = self.closing?;
-        if now < rest && !engine.has_closed_others() {
+        if now < rest && !engine.has_closed_first() {
             return Some(rest);
         }
         self.closing = None;

@@ -8,7 +8,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use suci_layers::routes::address_of;
+use suci_layers::routes::Behind;
 use suci_proto::security::{RecordingHandshakes, SealLedger, Security};
 use suci_proto::time::{Duration, Instant, nanos};
 use suci_proto::types::{Incarnation, Layer, Layers, NodeId};
@@ -516,7 +516,7 @@ impl World {
             let direct = topology.is_none_or(|it| it.vias(host, other).is_empty());
             let address = match direct {
                 true => self.network.book_address(other),
-                false => address_of(NodeId(*node)),
+                false => Behind::by_route(NodeId(*node)).address(),
             };
             // A second peer at one address or a full table would be the simulator's mistake.
             let added = process.engine.add_peer(self.now, NodeId(*node), address);

@@ -32,7 +32,7 @@ use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 use suci_layers::membership::{Membership as Member, SharedMembership};
 use suci_layers::remote::Regions;
-use suci_layers::routes::{Router, RouterSettings, Routes, SharedRouter, address_of};
+use suci_layers::routes::{Behind, Router, RouterSettings, Routes, SharedRouter};
 use suci_net::Backend;
 use suci_net::fault::FaultSpec;
 use suci_net::udp::{Udp, UdpOptions};
@@ -784,9 +784,8 @@ fn enter_peers(
     let count = drivers.len();
     for (node, _) in routes.singles() {
         if let Some(driver) = drivers.get_mut(owner(node, count)) {
-            driver
-                .engine
-                .add_peer(Clock.now(), node, address_of(node))?;
+            let address = Behind::by_route(node).address();
+            driver.engine.add_peer(Clock.now(), node, address)?;
         }
     }
     let is_routed = |node: NodeId| routes.of_single(node).is_some();

@@ -1,9 +1,10 @@
 //! A router, as engines drive it.
 
+use super::address::Behind;
 use super::router::{NEXT_ROUTE_AFTER, Router, Step};
 use super::wire::{CHANNELS, MAX_HOPS, OuterHeader};
 use bytes::Bytes;
-use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use suci_proto::time::{Duration, Instant};
@@ -30,8 +31,8 @@ pub const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// A packet for this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// The node that made it.
-    pub source: NodeId,
+    /// The address that stands for the node that made it.
+    pub from: SocketAddr,
     /// The packet, as its engine made it.
     pub packet: Bytes,
 }
@@ -49,7 +50,7 @@ pub struct RoutedOutput {
 #[derive(Debug)]
 pub struct SharedRouter {
     router: Mutex<Router>,
-    /// Which of the engines have closed all sessions but those with carriers.
+    /// Which of the engines have closed all sessions that go through others.
     closed: Box<[AtomicBool]>,
 }
 
@@ -63,15 +64,14 @@ impl SharedRouter {
         }
     }
 
-    /// Notes that an engine has closed all sessions but those with
-    /// [carriers](Self::carriers).
+    /// Notes that an engine has closed all sessions that go through others.
     pub fn set_closed(&self, engine: usize) {
         if let Some(closed) = self.closed.get(engine) {
             closed.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Returns true if all engines have: no carrier is needed any more.
+    /// Returns true if all engines have: no neighbour has to carry packets any more.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.closed.iter().all(|it| it.load(Ordering::Relaxed))
@@ -82,10 +82,10 @@ impl SharedRouter {
         self.router.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the neighbours that carry packets of this node. They are closed last.
+    /// Returns true if sessions of this node may go through others. They are closed first.
     #[must_use]
-    pub fn carriers(&self) -> BTreeSet<NodeId> {
-        self.lock().carriers()
+    pub fn is_in_use(&self) -> bool {
+        self.lock().is_in_use()
     }
 
     /// Notes that the program entered a neighbour, or removed it.
@@ -93,20 +93,25 @@ impl SharedRouter {
         self.lock().set_neighbour(node, entered);
     }
 
-    /// Sends a packet of this node to `destination`, or drops it. `serves` tells the nodes that the
+    /// Sends a packet of this node to another one, or drops it. `serves` tells the nodes that the
     /// engine serves; a message to another neighbour is returned.
     pub fn originate(
         &self,
         engine: &mut Engine,
         now: Instant,
-        destination: NodeId,
+        to: Behind,
         packet: &[u8],
         serves: impl Fn(NodeId) -> bool,
     ) -> Option<(NodeId, Outgoing)> {
-        let Some(hop) = self.lock().originate(destination) else {
+        let mut router = self.lock();
+        if engine.is_silent(now, to.node, NEXT_ROUTE_AFTER) {
+            router.on_unanswered(now, to.node);
+        }
+        let Some(hop) = router.originate(to) else {
             engine.count_routed(RoutedPacket::Unknown);
             return None;
         };
+        drop(router);
         let message = hop.header.carry(Bytes::copy_from_slice(packet));
         if !serves(hop.next) {
             return Some((hop.next, message));
@@ -140,11 +145,11 @@ impl SharedRouter {
             let Some((from, message)) = engine.recv_forwarded() else {
                 break;
             };
-            match router.receive(from, &message) {
+            match router.receive(from, is_carried(engine, from), &message) {
                 Step::Deliver(source) => {
                     engine.count_routed(RoutedPacket::Received);
                     output.deliveries.push(Delivery {
-                        source,
+                        from: source.address(),
                         packet: message.payload.into_bytes(),
                     });
                 }
@@ -164,21 +169,23 @@ impl SharedRouter {
         output
     }
 
-    /// Looks which of the engine's neighbours and nodes answer: others may be reached over other
-    /// routes. Call it each [`LOOK_EVERY`] while there is traffic.
+    /// Looks which of the engine's neighbours answer: packets take routes over others. Call it each
+    /// [`LOOK_EVERY`] while there is traffic.
     pub fn look(&self, engine: &Engine, now: Instant, serves: impl Fn(NodeId) -> bool) {
         let mut router = self.lock();
-        let carriers = router.carriers();
-        for carrier in carriers.into_iter().filter(|node| serves(*node)) {
-            router.set_silent(carrier, engine.is_silent(now, carrier, SILENT_AFTER));
-        }
-        let choices: Vec<_> = router.choices().filter(|node| serves(*node)).collect();
-        for node in choices {
-            if engine.is_silent(now, node, NEXT_ROUTE_AFTER) {
-                router.on_unanswered(now, node);
-            }
+        let carriers = router.carriers().iter().filter(|node| serves(**node));
+        let looks = |node: &NodeId| (*node, engine.is_silent(now, *node, SILENT_AFTER));
+        let looks: Vec<_> = carriers.map(looks).collect();
+        for (carrier, silent) in looks {
+            router.set_silent(carrier, silent);
         }
     }
+}
+
+/// Returns true if the session with this neighbour goes through others: it carries nothing.
+fn is_carried(engine: &Engine, neighbour: NodeId) -> bool {
+    let address = engine.presumed_address(neighbour);
+    address.and_then(Behind::at).is_some()
 }
 
 #[cfg(not(suci_plant))]
@@ -202,6 +209,7 @@ fn planted_packet(packet: Bytes) -> Bytes {
 /// Sends a message, as far as the neighbour's queue has room. Counts it as `kind` then.
 fn send(engine: &mut Engine, now: Instant, next: NodeId, message: Outgoing, kind: RoutedPacket) {
     let counted = match engine.open_on(next, message.channel) {
+        _ if is_carried(engine, next) => RoutedPacket::NotAllowed,
         0..MAX_WAITING => match engine.send(now, next, message) {
             Ok(_) => kind,
             Err(SendError::UnknownPeer(_)) => RoutedPacket::Unknown,

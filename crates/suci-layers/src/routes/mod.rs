@@ -3,7 +3,7 @@
 //! The packets of two nodes that cannot reach each other go from neighbour to neighbour. Each hop
 //! is a message between ordinary peers, whose payload is the packet, unchanged: under the credit,
 //! the checks and the encryption of that session. The engine of an end sees a peer at an
-//! [address](address_of) that stands for its node ID, and knows nothing of the way.
+//! [address](Behind::address) that stands for its node ID, and knows nothing of the way.
 //!
 //! A [`Router`] decides where packets go. A [`SharedRouter`] runs it over engines.
 
@@ -13,7 +13,7 @@ mod router;
 mod table;
 mod wire;
 
-pub use address::{address_of, node_at};
+pub use address::Behind;
 pub use layer::{Delivery, LOOK_EVERY, RoutedOutput, SharedRouter};
 pub use router::{Hop, Router, RouterSettings, Step};
 pub use table::{RouteError, Routes};

@@ -1,16 +1,20 @@
 //! Decides where packets go.
 
+use super::address::Behind;
 use super::table::Routes;
-use super::wire::{LONGEST, MAX_HOPS, OuterHeader};
+use super::wire::{LONGEST, MAX_HOPS, OuterHeader, TURNS};
 use std::collections::{BTreeMap, BTreeSet};
 use suci_proto::RoutedPacket;
 use suci_proto::message::Message;
 use suci_proto::time::{Duration, Instant};
 use suci_proto::types::NodeId;
 
-/// Most nodes without a route of which the neighbour is remembered from which they were heard. Of
-/// others no packet is answered.
-const MAX_LEARNED: usize = 4_096;
+/// Most nodes of which is remembered that routes are passed over. A further one replaces another.
+const MAX_PASSED: usize = 4_096;
+
+/// Most nodes that are looked at to find a packet's next hop: routes may lead to routes, by eight
+/// ways each.
+const MAX_LOOKED_AT: u8 = 64;
 
 /// Time without an answer of a node after which its packets take the next of its routes.
 pub(super) const NEXT_ROUTE_AFTER: Duration = Duration::from_secs(2);
@@ -43,7 +47,7 @@ pub struct Hop {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// It is for this node, from the node named.
-    Deliver(NodeId),
+    Deliver(Behind),
     /// It goes on.
     Forward(Hop),
     /// It is dropped, for this reason.
@@ -54,22 +58,32 @@ pub enum Step {
 #[derive(Clone, Debug)]
 pub struct Router {
     settings: RouterSettings,
-    /// Nodes without a route, and the neighbour from which each was heard last.
-    learned: BTreeMap<NodeId, NodeId>,
+    /// The nodes that routes name behind "via".
+    vias: BTreeSet<NodeId>,
+    /// Those of them that are neighbours.
+    carriers: BTreeSet<NodeId>,
+    /// A node without a route came by a neighbour.
+    had_strangers: bool,
     /// Neighbours that do not answer.
     silent: BTreeSet<NodeId>,
-    /// Nodes that did not answer over the first of their routes: how many routes are passed over,
-    /// and since when.
-    passed: BTreeMap<NodeId, (usize, Instant)>,
+    /// Nodes that did not answer over the first of their routes: the turn of their packets, and
+    /// since when.
+    passed: BTreeMap<NodeId, (u8, Instant)>,
 }
 
 impl Router {
     /// Returns the router of a node.
     #[must_use]
     pub fn new(settings: RouterSettings) -> Self {
+        let singles = settings.routes.singles().flat_map(|(_, vias)| vias);
+        let ranges = settings.routes.ranges().flat_map(|(_, vias)| vias);
+        let vias: BTreeSet<_> = singles.chain(ranges).copied().collect();
+        let carriers = vias.intersection(&settings.neighbours).copied().collect();
         Self {
             settings,
-            learned: BTreeMap::new(),
+            vias,
+            carriers,
+            had_strangers: false,
             silent: BTreeSet::new(),
             passed: BTreeMap::new(),
         }
@@ -77,22 +91,32 @@ impl Router {
 
     /// Returns the first hop of a packet of this node, if there is a way.
     #[must_use]
-    pub fn originate(&self, destination: NodeId) -> Option<Hop> {
-        let next = self.next_hop(destination, MAX_HOPS)?;
+    pub fn originate(&self, to: Behind) -> Option<Hop> {
         // A neighbour that carried its own packets would carry them for ever.
-        if next == destination {
+        if self.settings.neighbours.contains(&to.node) {
             return None;
         }
+        let turn = self.passed.get(&to.node).map_or(0, |(turn, _)| *turn);
+        let (next, turn) = match to.neighbour {
+            None => self.next_hop(to.node, turn)?,
+            Some(it) if turn == 0 && !self.silent.contains(&it) => (it, 0),
+            // It has had the first turn; the routes of a range have those that follow.
+            Some(it) => self
+                .next_hop(to.node, turn.saturating_sub(1))
+                .unwrap_or((it, 0)),
+        };
         let header = OuterHeader {
-            destination,
+            destination: to.node,
             source: self.settings.own,
             hops: MAX_HOPS,
+            turn: turn % TURNS,
         };
-        Some(Hop { next, header })
+        (next != to.node).then_some(Hop { next, header })
     }
 
-    /// Decides about a packet that came from the neighbour `from`.
-    pub fn receive(&mut self, from: NodeId, message: &Message) -> Step {
+    /// Decides about a packet that came from the neighbour `from`. `is_carried` tells that the
+    /// session with this neighbour goes through others itself.
+    pub fn receive(&mut self, from: NodeId, is_carried: bool, message: &Message) -> Step {
         let header = OuterHeader::read(message.kind, &message.user_header);
         let Some(header) = header.ok().filter(|_| message.payload.len() <= LONGEST) else {
             return Step::Drop(RoutedPacket::Malformed);
@@ -105,24 +129,28 @@ impl Router {
         // A session that is itself carried by others carries nothing, and a neighbour of this node
         // is not behind another. Else packets could be put into packets without an end.
         let for_us = header.destination == own;
-        if self.is_behind_others(from) || for_us && self.settings.neighbours.contains(&source) {
+        let is_near = source == from || self.settings.neighbours.contains(&source);
+        if is_carried || for_us && is_near {
             return Step::Drop(RoutedPacket::NotAllowed);
         }
         if for_us {
-            self.learn(source, from);
-            return Step::Deliver(source);
+            return Step::Deliver(self.behind(source, from));
         }
         if !self.permits(&header) {
             return Step::Drop(RoutedPacket::NotAllowed);
         }
-        // A node that is neither in the book nor behind a route may be a neighbour that called.
-        let next = self.next_hop(header.destination, MAX_HOPS);
-        let next = next.unwrap_or(header.destination);
+        // A node that no route leads to may be a neighbour that called.
+        let next = self.next_hop(header.destination, header.turn);
+        let (next, turn) = next.unwrap_or((header.destination, 0));
         if header.hops <= 1 || next == from || next == source {
             return Step::Drop(RoutedPacket::HopLimit);
         }
         let hops = header.hops - 1;
-        let header = OuterHeader { hops, ..header };
+        let header = OuterHeader {
+            hops,
+            turn,
+            ..header
+        };
         Step::Forward(Hop { next, header })
     }
 
@@ -135,67 +163,79 @@ impl Router {
         settings.forwards && both
     }
 
-    /// Returns true if packets for this node go to a neighbour that sends them on.
-    fn is_behind_others(&self, node: NodeId) -> bool {
-        let settings = &self.settings;
-        !settings.neighbours.contains(&node)
-            && (settings.routes.of(node).is_some() || self.learned.contains_key(&node))
+    /// Returns where the source of a packet is, which came from the neighbour `from`. If the book
+    /// has a route to it, no other neighbour can speak for it. A node that has a route of its own
+    /// is one that this node may call, too; its answers may come by any way.
+    fn behind(&mut self, node: NodeId, from: NodeId) -> Behind {
+        let routes = &self.settings.routes;
+        let is_by_book = routes.of_single(node).is_some()
+            || self.next_hop(node, 0).is_some()
+                && !self.leads_through(node, from, &mut MAX_LOOKED_AT.clone());
+        if is_by_book {
+            return Behind::by_route(node);
+        }
+        self.had_strangers = true;
+        let neighbour = Some(from);
+        Behind { node, neighbour }
     }
 
-    /// Remembers where a node without a route was heard, so that it can be answered. Nodes that
-    /// were heard through it are forgotten.
-    fn learn(&mut self, source: NodeId, from: NodeId) {
-        if self.settings.routes.of(source).is_some() {
-            return;
+    /// Returns true if a route to `node` begins with this neighbour.
+    fn leads_through(&self, node: NodeId, neighbour: NodeId, left: &mut u8) -> bool {
+        if self.settings.neighbours.contains(&node) {
+            return node == neighbour;
         }
-        if self.learned.len() < MAX_LEARNED || self.learned.contains_key(&source) {
-            self.learned.insert(source, from);
-            self.learned.retain(|_, neighbour| *neighbour != source);
-        }
+        let Some(after) = left.checked_sub(1) else {
+            return false;
+        };
+        *left = after;
+        let mut vias = self.settings.routes.of(node).into_iter().flatten();
+        vias.any(|via| self.leads_through(*via, neighbour, left))
     }
 
-    /// Returns the neighbour through which a node is reached: of several the first that answers, or
-    /// the first if none does. `depth` bounds how far routes through routes are followed.
-    fn next_hop(&self, node: NodeId, depth: u8) -> Option<NodeId> {
-        if depth == 0 {
+    /// Returns the neighbour through which a node is reached, and the turn of its packets from
+    /// there on. Of several routes that is the one of the turn, or else the first behind it whose
+    /// neighbour answers. If none does, it is the one of the turn.
+    fn next_hop(&self, node: NodeId, turn: u8) -> Option<(NodeId, u8)> {
+        self.search(node, turn, &mut MAX_LOOKED_AT.clone())
+    }
+
+    fn search(&self, node: NodeId, turn: u8, left: &mut u8) -> Option<(NodeId, u8)> {
+        *left = left.checked_sub(1)?;
+        if self.settings.neighbours.contains(&node) {
+            return Some((node, turn));
+        }
+        // A node that is reached through this one is a neighbour, once it called.
+        let vias = self.settings.routes.of(node)?;
+        if vias.contains(&self.settings.own) {
             return None;
         }
-        if self.settings.neighbours.contains(&node) {
-            return Some(node);
-        }
-        let Some(vias) = self.settings.routes.of(node) else {
-            return self.learned.get(&node).copied();
-        };
-        let passed = self.passed.get(&node).map_or(0, |(count, _)| *count);
+        // A turn is a number with one digit for each choice on the way: all combinations come up.
+        let count = u8::try_from(vias.len()).ok()?;
+        let (first, rest) = (turn.checked_rem(count)?, turn.checked_div(count)?);
+        let (before, behind) = vias.split_at_checked(first.into())?;
         let mut fallback = None;
-        for index in 0..vias.len() {
-            let via = vias.get((index + passed) % vias.len())?;
-            let Some(next) = self.next_hop(*via, depth - 1) else {
+        for via in behind.iter().chain(before) {
+            let Some(found) = self.search(*via, rest, left) else {
                 continue;
             };
-            if !self.silent.contains(&next) {
-                return Some(next);
+            if !self.silent.contains(&found.0) {
+                return Some(found);
             }
-            fallback = fallback.or(Some(next));
+            fallback = fallback.or(Some(found));
         }
         fallback
     }
 
-    /// Returns the neighbours that carry packets of this node.
+    /// Returns the neighbours that routes lead through.
     #[must_use]
-    pub fn carriers(&self) -> BTreeSet<NodeId> {
-        let routes = &self.settings.routes;
-        let vias = routes.singles().flat_map(|(_, vias)| vias);
-        let vias = vias.chain(routes.ranges().flat_map(|(_, vias)| vias));
-        let neighbours = vias.filter_map(|via| self.next_hop(*via, MAX_HOPS));
-        neighbours.chain(self.learned.values().copied()).collect()
+    pub fn carriers(&self) -> &BTreeSet<NodeId> {
+        &self.carriers
     }
 
-    /// Returns the nodes with several routes.
-    pub fn choices(&self) -> impl Iterator<Item = NodeId> + '_ {
-        let singles = self.settings.routes.singles();
-        let several = singles.filter(|(_, vias)| vias.len() > 1);
-        several.map(|(node, _)| node)
+    /// Returns true if sessions of this node may go through others.
+    #[must_use]
+    pub fn is_in_use(&self) -> bool {
+        self.had_strangers || !self.settings.routes.is_empty()
     }
 
     /// Notes that the program entered a neighbour, or removed it.
@@ -204,7 +244,10 @@ impl Router {
             true => self.settings.neighbours.insert(node),
             false => self.settings.neighbours.remove(&node),
         };
-        self.learned.remove(&node);
+        match entered && self.vias.contains(&node) {
+            true => self.carriers.insert(node),
+            false => self.carriers.remove(&node),
+        };
     }
 
     /// Notes whether a neighbour leaves questions unanswered.
@@ -215,12 +258,24 @@ impl Router {
         };
     }
 
-    /// Notes that a node with several routes does not answer. Its packets take the next route, if
-    /// they took this one for a while.
+    /// Notes that a node does not answer. Its packets take the next route, if they took this one
+    /// for a while: the next of this node, or of one on the way.
     pub fn on_unanswered(&mut self, now: Instant, node: NodeId) {
+        if self.settings.routes.of(node).is_none() {
+            return;
+        }
+        if self.passed.len() >= MAX_PASSED && !self.passed.contains_key(&node) {
+            self.passed.pop_first();
+        }
         let passed = self.passed.entry(node).or_insert((0, now));
         if passed.0 == 0 || now >= passed.1 + NEXT_ROUTE_AFTER {
             *passed = (passed.0.wrapping_add(1), now);
         }
+    }
+
+    /// Returns how many nodes have routes that are passed over.
+    #[cfg(test)]
+    pub(super) fn passed(&self) -> usize {
+        self.passed.len()
     }
 }

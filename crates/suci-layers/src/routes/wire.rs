@@ -13,6 +13,12 @@ pub const PACKET: Kind = Kind(64);
 /// packet in a loop goes round so many times.
 pub const MAX_HOPS: u8 = 16;
 
+/// The bits of the header's last byte that hold the hops. Those above hold the turn.
+const HOPS_BITS: u32 = 5;
+
+/// Turns that a header can name.
+pub(super) const TURNS: u8 = 1 << (8 - HOPS_BITS);
+
 /// Longest packet that the engine of an end makes, in bytes: with its outer header and what usually
 /// rides with it, it fits one packet of [`ETHERNET_MTU`]. A hop with smaller packets cuts it, as
 /// any message.
@@ -34,6 +40,8 @@ pub struct OuterHeader {
     pub source: NodeId,
     /// How often it may be sent, this time included: 1 to [`MAX_HOPS`].
     pub hops: u8,
+    /// Which of their routes the nodes on the way take, below 8: 0 is the first of each.
+    pub turn: u8,
 }
 
 impl OuterHeader {
@@ -51,7 +59,8 @@ impl OuterHeader {
             id.map_err(|_| Malformed("a node ID beyond 32 bits"))
         };
         let (destination, source) = (NodeId(node()?), NodeId(node()?));
-        let hops = reader.u8()?;
+        let last = reader.u8()?;
+        let (hops, turn) = (last & ((1 << HOPS_BITS) - 1), last >> HOPS_BITS);
         if !reader.is_empty() || !(1..=MAX_HOPS).contains(&hops) {
             return Err(Malformed("hops out of range, or bytes behind them"));
         }
@@ -59,6 +68,7 @@ impl OuterHeader {
             destination,
             source,
             hops,
+            turn,
         })
     }
 
@@ -68,7 +78,7 @@ impl OuterHeader {
         let mut bytes = Vec::with_capacity(11);
         varint::put(&mut bytes, self.destination.0.into());
         varint::put(&mut bytes, self.source.0.into());
-        bytes.push(self.hops);
+        bytes.push(self.hops | (self.turn % TURNS) << HOPS_BITS);
         bytes.into()
     }
 

@@ -6,7 +6,7 @@ use crate::handler::Handler;
 use crate::message::Message;
 use crate::time::{Duration, Instant};
 use crate::types::{ChannelId, NodeId};
-use std::collections::BTreeSet;
+use std::net::SocketAddr;
 
 /// The fate of a packet that nodes carry for others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,19 +74,26 @@ impl Engine {
         peer.is_some_and(|peer| peer.life.is_silent(now, time))
     }
 
-    /// As [`Engine::close`], but leaves the sessions with `carriers` open, since they carry the
-    /// packets of others. [`Engine::close`] closes these, too.
-    pub fn close_except(&mut self, now: Instant, patience: Duration, carriers: BTreeSet<NodeId>) {
+    /// Returns the address where `node` is presumed: that of its connection, or else where it was
+    /// heard last, or else the first of the book.
+    #[must_use]
+    pub fn presumed_address(&self, node: NodeId) -> Option<SocketAddr> {
+        self.peer(node)?.path_address()
+    }
+
+    /// As [`Engine::close`], but closes only the sessions with peers at addresses for which `first`
+    /// returns true: other peers carry their packets. [`Engine::close`] closes these, too.
+    pub fn close_first(&mut self, now: Instant, patience: Duration, first: fn(SocketAddr) -> bool) {
         if !self.shared.closing {
             self.shared.closing = true;
-            self.carriers = carriers;
-            self.close_others(now + patience);
+            self.closes_first = Some(first);
+            self.close_due(now + patience);
         }
     }
 
-    /// Returns true if no session is left but those that [`Engine::close_except`] left open.
+    /// Returns true if no session is left of those that [`Engine::close_first`] closes.
     #[must_use]
-    pub fn has_closed_others(&self) -> bool {
+    pub fn has_closed_first(&self) -> bool {
         self.shared.closing && self.has_closed_all()
     }
 }

@@ -75,7 +75,7 @@ use peers::Peers;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 use std::collections::{BTreeSet, HashMap};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use urgent::Ranks;
 
@@ -125,8 +125,8 @@ pub struct Engine {
     by_handler: [Scheduler; HANDLERS],
     /// The peer whose message about one-sided operations was taken last.
     remote_taken: Option<usize>,
-    /// Peers whose sessions stay open until the others are closed.
-    carriers: BTreeSet<NodeId>,
+    /// While peers at some addresses are closed before the others: tells these addresses.
+    closes_first: Option<fn(SocketAddr) -> bool>,
     /// Peers with replies, one reply at a time.
     answered: Scheduler,
     /// Peers whose acknowledgements wait for the next cycle.
@@ -204,7 +204,7 @@ impl Engine {
             with_group_messages: Scheduler::default(),
             by_handler: Default::default(),
             remote_taken: None,
-            carriers: BTreeSet::new(),
+            closes_first: None,
             answered: Scheduler::default(),
             ack_waits: Vec::new(),
             due: Vec::new(),

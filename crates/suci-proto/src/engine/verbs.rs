@@ -263,7 +263,7 @@ impl Engine {
 
     #[inline(never)]
     fn look_up(&mut self, node: NodeId) -> Result<usize, SendError> {
-        if self.shared.closing && !self.carriers.contains(&node) {
+        if self.shared.closing && self.peer(node).is_none_or(|peer| self.closes(peer)) {
             return Err(SendError::Closed);
         }
         let key = self.known(node)?;
@@ -614,20 +614,23 @@ impl Engine {
     /// and ends. Peers that have not answered within `patience` are given up then.
     pub fn close(&mut self, now: Instant, patience: Duration) {
         let begun = core::mem::replace(&mut self.shared.closing, true);
-        let carriers = core::mem::take(&mut self.carriers);
-        if begun && carriers.is_empty() {
+        if begun && self.closes_first.take().is_none() {
             return;
         }
-        self.close_others(now + patience);
+        self.close_due(now + patience);
     }
 
-    /// Closes all sessions but those with carriers.
-    pub(super) fn close_others(&mut self, deadline: Instant) {
+    /// Returns true if a node that closes has no more use for this peer.
+    fn closes(&self, peer: &Peer) -> bool {
+        let first = self.closes_first;
+        first.is_none_or(|first| peer.path_address().is_some_and(first))
+    }
+
+    /// Closes all sessions, or those that are closed first.
+    pub(super) fn close_due(&mut self, deadline: Instant) {
         for key in self.peers.keys() {
-            let carriers = &self.carriers;
-            let needed =
-                |peer: &Peer| peer.life.link() != Link::Idle && !carriers.contains(&peer.node);
-            if self.peers.get(key).is_some_and(needed) {
+            let due = |peer: &Peer| peer.life.link() != Link::Idle && self.closes(peer);
+            if self.peers.get(key).is_some_and(due) {
                 self.update(key, |peer, _| peer.close(deadline));
             }
         }
@@ -676,7 +679,7 @@ impl Engine {
     /// repeated CLOSEs.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        self.shared.closing && self.carriers.is_empty() && self.has_closed_all()
+        self.shared.closing && self.closes_first.is_none() && self.has_closed_all()
     }
 
     /// Returns true if nothing is left of the sessions that were to be closed.

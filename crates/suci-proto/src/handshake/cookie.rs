@@ -13,7 +13,7 @@ use crate::transmit::Destination;
 use crate::types::{Incarnation, NodeId};
 use core::hash::Hasher;
 use siphasher::sip128::{Hasher128, SipHasher24};
-use std::net::IpAddr;
+use std::net::SocketAddr;
 
 /// Bytes of a cookie on the wire.
 pub(crate) type CookieBytes = [u8; 24];
@@ -94,9 +94,12 @@ impl CookieKey {
     fn mac(&self, stamp: u64, claim: &Claim) -> [u8; 16] {
         let mut hash = SipHasher24::new_with_key(&self.key);
         hash.write_u64(stamp);
-        match claim.origin.to.ip() {
-            IpAddr::V4(ip) => hash.write(&ip.octets()),
-            IpAddr::V6(ip) => hash.write(&ip.octets()),
+        match claim.origin.to {
+            SocketAddr::V4(at) => hash.write(&at.ip().octets()),
+            SocketAddr::V6(at) => {
+                hash.write(&at.ip().octets());
+                hash.write_u32(at.scope_id());
+            }
         }
         hash.write_u16(claim.origin.to.port());
         hash.write_u32(claim.node.0);
@@ -110,7 +113,7 @@ impl CookieKey {
 mod tests {
     use super::*;
     use crate::time::Duration;
-    use std::net::SocketAddr;
+    use std::net::{Ipv6Addr, SocketAddrV6};
 
     fn claim(port: u16) -> Claim {
         Claim {
@@ -128,6 +131,13 @@ mod tests {
         let cookie = key.make(now, &claim(1));
         assert_eq!(key.check(now, &claim(1), &cookie), Some(now));
         assert_eq!(key.check(now, &claim(2), &cookie), None, "another port");
+        let zoned = |zone: u32| Claim {
+            origin: SocketAddr::from(SocketAddrV6::new(Ipv6Addr::LOCALHOST, 1, 0, zone)).into(),
+            ..claim(1)
+        };
+        let cookie = key.make(now, &zoned(1));
+        assert_eq!(key.check(now, &zoned(1), &cookie), Some(now));
+        assert_eq!(key.check(now, &zoned(2), &cookie), None, "another zone");
         assert_eq!(
             CookieKey::new([4; 16]).check(now, &claim(1), &cookie),
             None,

@@ -4,7 +4,7 @@ use super::{Context, Process, Train};
 use crate::oracle::{Kind, Violation, broken};
 use crate::packet::{Fate, Packet};
 use crate::tap;
-use suci_layers::routes::address_of;
+use suci_layers::routes::Behind;
 use suci_proto::TransmitResult;
 use suci_proto::time::Instant;
 use suci_proto::types::{Ecn, NodeId};
@@ -22,7 +22,10 @@ impl Process {
         let closes = router.go_on_closing(&mut self.engine, cx.now);
         for delivery in deliveries {
             match cx.carriage.unload(&delivery) {
-                Some(packet) => self.hand(cx, cx.now, &[packet])?,
+                Some(packet) => {
+                    let from = delivery.from;
+                    self.hand(cx, cx.now, &[Packet { from, ..packet }])?;
+                }
                 None => broken(Kind::Modified, "a packet came by a route that nobody sent")?,
             }
         }
@@ -34,8 +37,9 @@ impl Process {
         &mut self,
         cx: &mut Context<'_>,
         train: &Train,
-        node: NodeId,
+        to: Behind,
     ) -> Result<usize, Violation> {
+        let node = to.node;
         self.touched.push(node);
         let own = cx.nodes.get(self.host).copied().unwrap_or_default();
         let packets: Vec<_> = train.cut().collect();
@@ -64,7 +68,7 @@ impl Process {
             cx.carriage.load(Packet {
                 bytes: bytes.clone(),
                 seen,
-                from: address_of(NodeId(own)),
+                from: Behind::by_route(NodeId(own)).address(),
                 to: train.to,
                 source: self.host,
                 sender: self.id,
@@ -79,7 +83,7 @@ impl Process {
         self.engine.transmit_done(cx.now, result);
         if let Some(router) = &mut self.router {
             for bytes in &packets {
-                router.originate(&mut self.engine, cx.now, node, bytes);
+                router.originate(&mut self.engine, cx.now, to, bytes);
             }
         }
         Ok(packets.len())

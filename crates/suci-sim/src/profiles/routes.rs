@@ -15,8 +15,14 @@ pub(super) fn routes(run: &mut Options, rng: &mut Rng) {
         true => Topology::Chain,
         false => Topology::Gateways(gateways),
     });
-    // A node of no book is answered only where it was heard, and a chain has no other way.
-    run.clients = 0;
+    // A node of no book is answered through the gateway by which it came.
+    run.clients = match run.topology {
+        Some(Topology::Gateways(count)) if rng.chance(400_000) => {
+            rng.index(1, run.nodes - count + 1)
+        }
+        // A chain has no other way, and its forwarders need one back.
+        _ => 0,
+    };
     run.traffic.messages = run.traffic.messages.min(200);
     run.links.rate = run.links.rate.map(|rate| rate.max(20_000_000));
     run.mended_for = Duration::from_secs(600);

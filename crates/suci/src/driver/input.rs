@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::shared::{CrossShardMessage, CrossShardQueue};
 use std::io::{self, ErrorKind};
 use std::time::Duration;
-use suci_layers::routes::node_at;
+use suci_layers::routes::Behind;
 use suci_net::{Backend, Report};
 use suci_proto::time::Instant;
 use suci_proto::types::Ecn;
@@ -163,7 +163,7 @@ impl Driver {
                 }
                 Some(CrossShardMessage::Notice(notice)) => self.notices.push(notice),
                 Some(CrossShardMessage::Routed(next, message)) => {
-                    if let Some(part) = &self.routes {
+                    if let Some(part) = &mut self.routes {
                         part.send(&mut self.engine, self.now, next, *message);
                     }
                 }
@@ -326,7 +326,7 @@ fn hand(
     meta: &suci_net::Meta,
     bytes: &mut [u8],
 ) {
-    if node_at(meta.from).is_some() {
+    if Behind::at(meta.from).is_some() {
         // Only packets that neighbours send on have such an address.
         return;
     }

@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::statistics::Publisher;
 use arrayvec::ArrayVec;
 use std::io::{self, IoSlice};
-use suci_layers::routes::{CARRIED, node_at};
+use suci_layers::routes::{Behind, CARRIED};
 use suci_net::{Backend, MAX_SLICES, SendOutcome, Train};
 use suci_proto::time::Instant;
 use suci_proto::types::Ecn;
@@ -43,7 +43,7 @@ impl Driver {
             self.transmit_now()?;
         }
         while let Some(query) = self.engine.poll_route() {
-            let mtu = match node_at(query.address) {
+            let mtu = match Behind::at(query.address) {
                 Some(_) => Some(CARRIED),
                 None => self.backend.path_mtu(query.address),
             };
@@ -175,11 +175,11 @@ impl Driver {
         let Some(transmit) = self.engine.poll_transmit(now, self.max_segments) else {
             return Ok(None);
         };
-        if let Some(node) = node_at(transmit.dest) {
+        if let Some(behind) = Behind::at(transmit.dest) {
             self.spill.clear();
             transmit.copy_to(&mut self.spill);
             let segment = transmit.segment;
-            return Ok(Some(self.transmit_routed(node, segment)));
+            return Ok(Some(self.transmit_routed(behind, segment)));
         }
         let sent = send(&mut *self.backend, &mut self.spill, &transmit)
             .map_err(Error::io("sending to the socket"))?;

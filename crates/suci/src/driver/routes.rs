@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::shared::owner;
 use std::sync::Arc;
 use std::time::Duration;
-use suci_layers::routes::{LOOK_EVERY, SharedRouter, address_of};
+use suci_layers::routes::{Behind, LOOK_EVERY, SharedRouter};
 use suci_proto::time::Instant;
 use suci_proto::types::{Ecn, NodeId};
 use suci_proto::{Arrival, Engine, Outgoing, RoutedPacket, TransmitResult};
@@ -35,8 +35,16 @@ impl RoutesPart {
         }
     }
 
-    /// Sends a message that another driver of the node had for a neighbour of this one.
-    pub(crate) fn send(&self, engine: &mut Engine, now: Instant, next: NodeId, message: Outgoing) {
+    /// Sends a message that another driver of the node had for a neighbour of this one. No other
+    /// driver can tell whether that neighbour answers.
+    pub(crate) fn send(
+        &mut self,
+        engine: &mut Engine,
+        now: Instant,
+        next: NodeId,
+        message: Outgoing,
+    ) {
+        self.look(engine, now);
         self.router.send(engine, now, next, message);
     }
 
@@ -64,7 +72,7 @@ impl Driver {
     /// Sends the train in the spill buffer, of packets of `segment` bytes, through a neighbour.
     /// Packets that find no room are dropped, as on any path.
     #[cold]
-    pub(super) fn transmit_routed(&mut self, node: NodeId, segment: usize) -> TransmitResult {
+    pub(super) fn transmit_routed(&mut self, to: Behind, segment: usize) -> TransmitResult {
         let packets = self.spill.chunks(segment.max(1));
         let result = TransmitResult::Sent(packets.len());
         self.engine.transmit_done(self.now, result);
@@ -76,7 +84,7 @@ impl Driver {
         for packet in packets {
             let elsewhere = part
                 .router
-                .originate(&mut self.engine, self.now, node, packet, serves);
+                .originate(&mut self.engine, self.now, to, packet, serves);
             if let (Some((next, message)), Some(shards)) = (elsewhere, &mut self.cross_shard)
                 && !shards.route(next, message)
             {
@@ -109,7 +117,7 @@ impl Driver {
         let output = part.router.serve(engine, now, part.serves());
         for delivery in output.deliveries {
             let arrival = Arrival {
-                from: address_of(delivery.source),
+                from: delivery.from,
                 to: None,
                 ecn: Ecn::NotEct,
                 at: now,
@@ -142,22 +150,22 @@ impl Driver {
             return Ok(());
         };
         let router = Arc::clone(&part.router);
-        let carriers = router.carriers();
-        if carriers.is_empty() {
+        if !router.is_in_use() {
             return Ok(());
         }
         let index = part.index;
         let deadline = Deadline::after(patience);
-        self.engine.close_except(now, patience, carriers);
+        let first = |address| Behind::at(address).is_some();
+        self.engine.close_first(now, patience, first);
         self.run_cycle()?;
         loop {
-            if self.engine.has_closed_others() {
+            let closed = self.engine.has_closed_first();
+            if closed {
                 router.set_closed(index);
             }
             if router.is_closed() || deadline.is_over() {
                 return Ok(());
             }
-            let closed = self.engine.has_closed_others();
             let ask = Deadline::after(if closed { ASK_EVERY } else { patience });
             wait(self, deadline.earlier(ask))?;
         }

@@ -5,7 +5,7 @@ use crate::common::{LONG, builder};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 use suci::security::ClusterKey;
-use suci::{AddressBook, Bytes, EndReason, Error, Event, NodeId, SharedNode};
+use suci::{AcceptPolicy, AddressBook, Bytes, EndReason, Error, Event, NodeId, SharedNode};
 
 /// The addresses of `count` nodes on loopback.
 fn addresses(count: usize) -> Vec<SocketAddr> {
@@ -24,6 +24,8 @@ struct Settings {
     /// The nodes that do not forward.
     unwilling: Option<u32>,
     quick: bool,
+    /// Nodes that are not in a book may call.
+    anyone: bool,
 }
 
 /// Opens node `id` with the lines of a book in which `@7` stands for the address of node 7.
@@ -38,6 +40,9 @@ fn open(id: u32, at: &[SocketAddr], lines: &str, settings: Settings) -> SharedNo
         .forward(settings.unwilling != Some(id));
     if settings.sealed {
         builder = builder.cluster_key(ClusterKey::from_bytes([7; 32]));
+    }
+    if settings.anyone {
+        builder = builder.accept(AcceptPolicy::Anyone);
     }
     if settings.quick {
         builder = builder.silence_timeout(Duration::from_secs(1));
@@ -144,20 +149,17 @@ fn a_node_that_was_not_told_to_forwards_nothing() {
     assert_eq!(counters.routes.forwarded, 0);
 }
 
-/// 0 and 3 are joined by 1 and by 2. The one in use goes away: the other takes over before the end
+/// The one of two forwarders that is in use goes away: the other takes over before the end
 /// of its route is lost, and nothing is lost or comes twice.
 #[test]
 fn another_route_takes_over_when_a_forwarder_goes() {
-    let at = addresses(4);
-    let settings = Settings::default();
     let books = [
         "1 @1\n2 @2\n3 via 1, 2",
         "0 @0\n3 @3",
         "0 @0\n3 @3",
         "1 @1\n2 @2\n0 via 1, 2",
     ];
-    let open = |(id, lines)| open(id, &at, lines, settings);
-    let mut nodes: Vec<_> = (0..).zip(books).map(open).collect();
+    let mut nodes = diamond(books, Settings::default());
     let send = |nodes: &[SharedNode], number: u32| {
         nodes[0]
             .send_copy(NodeId(3), &number.to_le_bytes())
@@ -240,4 +242,103 @@ fn a_loop_in_a_book_of_the_program_is_named() {
     book.add_route(5..=5, &[NodeId(3)]).unwrap();
     let said = builder(1).book(book).open().unwrap_err().to_string();
     assert!(said.contains("loop: 5 via 3 via 5"), "{said}");
+}
+
+/// 0 and 3 are joined by 1 and by 2.
+fn diamond(books: [&str; 4], settings: Settings) -> Vec<SharedNode> {
+    let at = addresses(4);
+    let open = |(id, lines)| open(id, &at, lines, settings);
+    (0..).zip(books).map(open).collect()
+}
+
+fn has_event(node: &SharedNode, wanted: impl Fn(&Event) -> bool) -> bool {
+    std::iter::from_fn(|| node.next_event().unwrap()).any(|event| wanted(&event))
+}
+
+/// Node 0 knows nothing of node 3, which calls through 1, and through 2 once 1 is gone. The session
+/// moves after a challenge, as with a new address. With a route for the range of node 3, node 0
+/// finds the other way by itself.
+#[test]
+fn a_stranger_behind_others_is_answered_through_another_neighbour() {
+    for (book, calls) in [("1 @1\n2 @2", true), ("1 @1\n2 @2\n3.. via 2, 1", false)] {
+        for threads in [1, 3] {
+            let settings = Settings {
+                threads,
+                anyone: true,
+                ..Settings::default()
+            };
+            let between = "0 @0\n3 @3";
+            let books = [book, between, between, "1 @1\n2 @2\n0 via 1, 2"];
+            let mut nodes = diamond(books, settings);
+            exchange(&nodes[3], &nodes[0]);
+            let forwarded = nodes[1].counters().unwrap().routes.forwarded;
+            assert!(forwarded > 0, "through the first");
+            drop(nodes.remove(1));
+            let (first, last) = (&nodes[0], &nodes[2]);
+            let (from, to) = if calls { (last, first) } else { (first, last) };
+            exchange(from, to);
+            exchange(to, from);
+            assert!(!has_event(
+                to,
+                |event| matches!(event, Event::Ended { node, .. }
+                if *node == from.id())
+            ));
+        }
+    }
+}
+
+/// 1 has two neighbours on the way to 4, of which the first answers and sends nothing on. 0 has one
+/// route only: the turn of its packets lets 1 take its second.
+#[test]
+fn a_forwarder_takes_its_second_route_if_the_first_leads_nowhere() {
+    let at = addresses(5);
+    let between = "1 @1\n4 @4\n0 via 1";
+    let books = [
+        "1 @1\n4 via 1",
+        "0 @0\n2 @2\n3 @3\n4 via 2, 3",
+        between,
+        between,
+        "2 @2\n3 @3\n1 via 3\n0 via 1",
+    ];
+    let settings = Settings {
+        unwilling: Some(2),
+        ..Settings::default()
+    };
+    let open = |(id, lines)| open(id, &at, lines, settings);
+    let nodes: Vec<_> = (0..).zip(books).map(open).collect();
+    exchange(&nodes[0], &nodes[4]);
+    let counters = |node: usize| nodes[node].counters().unwrap().routes;
+    assert!(counters(2).not_allowed > 0);
+    assert!(counters(3).forwarded > 0);
+}
+
+/// Each thread of forwarder 1 serves other neighbours: that of node 2 notices that node 2 is gone
+/// while the packets of node 0 come to another. Then none of these goes there: node 5 is not lost,
+/// which it would be before node 0 tried another turn.
+#[test]
+fn a_forwarder_of_several_threads_notices_a_dead_neighbour() {
+    let at = addresses(6);
+    let between = "1 @1\n4 @4\n5 @5\n0 via 1";
+    let end = "2 @2\n3 @3\n1 via 3\n0 via 1";
+    let books = [
+        "1 @1\n4 via 1\n5 via 1",
+        "0 @0\n2 @2\n3 @3\n4 via 2, 3\n5 via 2, 3",
+        between,
+        between,
+        end,
+        end,
+    ];
+    let settings = Settings {
+        threads: 3,
+        quick: true,
+        ..Settings::default()
+    };
+    let open = |(id, lines)| open(id, &at, lines, settings);
+    let mut nodes: Vec<_> = (0..).zip(books).map(open).collect();
+    exchange(&nodes[0], &nodes[4]);
+    drop(nodes.remove(2));
+    exchange(&nodes[0], &nodes[3]);
+    exchange(&nodes[0], &nodes[4]);
+    let lost = |event: &Event| matches!(event, Event::Lost { node, .. } if *node == NodeId(5));
+    assert!(!has_event(&nodes[0], lost));
 }

@@ -345,9 +345,9 @@ fn a_peer_that_was_lost_with_packets_of_others_ends() {
     assert!(lost.is_some() && lost < ended, "{events:?}");
 }
 
-/// The sessions with carriers stay open, and take messages, until the others are closed.
+/// The sessions with peers that carry others stay open, and take messages, until those are closed.
 #[test]
-fn carriers_are_closed_last() {
+fn peers_behind_others_are_closed_first() {
     let mut world = world();
     world.engines[0]
         .send(world.now, id(1), message(b"up"))
@@ -355,10 +355,10 @@ fn carriers_are_closed_last() {
     world.run(SECOND);
     let now = world.now;
     let engine = &mut world.engines[0];
-    engine.close_except(now, SECOND, [id(1)].into());
+    engine.close_first(now, SECOND, |_| false);
     world.run(SECOND);
     let (now, engine) = (world.now, &mut world.engines[0]);
-    assert!(engine.has_closed_others() && !engine.is_closed());
+    assert!(engine.has_closed_first() && !engine.is_closed());
     engine.send(now, id(1), forwarded(0, 7)).unwrap();
     world.run(SECOND);
     assert_eq!(came_forwarded(&mut world, 1), [7]);
