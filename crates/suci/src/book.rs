@@ -12,7 +12,7 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use suci_layers::routes::{RouteError, Routes};
+use suci_layers::routes::{Behind, RouteError, Routes};
 use suci_proto::Addresses;
 use suci_proto::types::NodeId;
 
@@ -534,6 +534,8 @@ pub(crate) fn no_host(address: SocketAddr) -> Option<&'static str> {
         Some("port 0 is nobody's; name the real port")
     } else if ip.is_unspecified() || ip.is_multicast() || ip == Ipv4Addr::BROADCAST {
         Some("it is not the address of one host; name the node's own")
+    } else if Behind::at(address).is_some() {
+        Some("it stands for a node behind others; write \"via\" and a neighbour")
     } else {
         None
     }
@@ -618,6 +620,10 @@ mod tests {
     fn wrong_routes_are_refused_with_their_line() {
         for (text, said) in [
             ("1 127.0.0.1:1\n7 via", "book:2: node ID \"\""),
+            (
+                "7 [100::%7]:1",
+                "book:1: address \"[100::%7]:1\": it stands for a node behind others",
+            ),
             ("1 127.0.0.1:1\n7 via1", "book:2: address \"via1\""),
             ("1 127.0.0.1:1\n7 via via", "book:2: node ID \"via\""),
             ("1 127.0.0.1:1\n7 via 1,", "book:2: node ID \"\""),
