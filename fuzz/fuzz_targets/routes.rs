@@ -61,7 +61,11 @@ fuzz_target!(|data: &[u8]| {
             (Step::Deliver(source), Some(header)) => {
                 assert_eq!((source.node, OWN), (header.source, header.destination));
                 assert_eq!(Behind::at(source.address()), Some(source));
-                assert!(router.originate(source).is_some_and(|hop| hop.next != source.node));
+                assert!(
+                    router
+                        .originate(source)
+                        .is_some_and(|hop| hop.next != source.node)
+                );
             }
             (step, _) => assert!(matches!(step, Step::Drop(_)), "{step:?}"),
         }

@@ -35,16 +35,7 @@ impl Oracle {
             }
             Event::Lost { node, cause } => {
                 self.check_silence(process, node, false)?;
-                // A peer that never answered is lost, too, and one that said that it would be quiet
-                // if its process died.
-                let from: &[Link] = match cause {
-                    LostCause::ProcessDied => &[Link::Idle, Link::Up, Link::Quiet],
-                    // One that never answered is given up without an end. Members try again.
-                    _ if self.has_members && !self.is_in_session(process, node) => {
-                        &[Link::Idle, Link::Up, Link::Lost]
-                    }
-                    _ => &[Link::Idle, Link::Up],
-                };
+                let from = self.before_lost(process, node, cause);
                 self.link(process, node, Link::Lost, from)
             }
             Event::Quiet { node } => {
@@ -93,6 +84,19 @@ impl Oracle {
             }
             // Announcements, refusals, and members of the cluster.
             _ => Ok(()),
+        }
+    }
+
+    /// The states of a link from which a peer may become lost. One that never answered is lost, too,
+    /// and one that said that it would be quiet if its process died.
+    fn before_lost(&self, process: ProcId, node: NodeId, cause: LostCause) -> &'static [Link] {
+        match cause {
+            LostCause::ProcessDied => &[Link::Idle, Link::Up, Link::Quiet],
+            // One that never answered is given up without an end. Members try again.
+            _ if self.has_members && !self.is_in_session(process, node) => {
+                &[Link::Idle, Link::Up, Link::Lost]
+            }
+            _ => &[Link::Idle, Link::Up],
         }
     }
 
