@@ -87,8 +87,8 @@ impl Oracle {
         }
     }
 
-    /// The states of a link from which a peer may become lost. One that never answered is lost, too,
-    /// and one that said that it would be quiet if its process died.
+    /// The states of a link from which a peer may become lost: also of one that never answered, and
+    /// of one that said that it would be quiet, if its process died.
     fn before_lost(&self, process: ProcId, node: NodeId, cause: LostCause) -> &'static [Link] {
         match cause {
             LostCause::ProcessDied => &[Link::Idle, Link::Up, Link::Quiet],
