@@ -187,8 +187,8 @@ fn one_of(names: &[String]) -> String {
     pattern + ")$"
 }
 
-/// For each file with planted faults the pattern of mutants on their lines. These are not compiled,
-/// so no test could catch one.
+/// For each file with planted faults the pattern of mutants on their lines. These are not run, so
+/// no test could catch one.
 fn planted(root: &Path) -> Result<Vec<String>> {
     let mut patterns = Vec::new();
     for path in source::rust_files(&root.join("crates/suci-proto/src"))? {
@@ -205,13 +205,18 @@ fn planted(root: &Path) -> Result<Vec<String>> {
     Ok(patterns)
 }
 
-/// The lines, from 1, of statements and items under `#[cfg(suci_plant)]`.
+/// The lines, from 1, of statements and items under `#[cfg(suci_plant)]`, and of statements that
+/// first ask if a fault is planted.
 fn planted_lines(blanked: &str) -> Vec<usize> {
+    let asks = |line: &str| line.contains("if planted(") || line.contains("match planted(");
     let mut found = Vec::new();
-    let mut lines = (1..).zip(blanked.lines());
-    while let Some((_, line)) = lines.next() {
-        if line.trim() != "#[cfg(suci_plant)]" {
-            continue;
+    let mut lines = (1..).zip(blanked.lines()).peekable();
+    while let Some((_, line)) = lines.peek().copied() {
+        if !asks(line) {
+            lines.next();
+            if line.trim() != "#[cfg(suci_plant)]" {
+                continue;
+            }
         }
         let mut depth = 0_usize;
         for (number, line) in lines.by_ref() {
@@ -261,8 +266,12 @@ mod tests {
     #[test]
     fn lines_of_planted_faults_are_left_out() {
         let text = "fn f() -> u8 {\n    #[cfg(suci_plant)]\n    if a(1) && b {\n        return 0;\n    }\n    c\n}\n\
-                    #[cfg(not(suci_plant))]\nfn g() {}\n#[cfg(suci_plant)]\nfn g() {\n    h(\n        1,\n    );\n}\nfn k() {}\n";
-        assert_eq!(planted_lines(text), [3, 4, 5, 11, 12, 13, 14, 15]);
+                    #[cfg(not(suci_plant))]\nfn g() {}\n#[cfg(suci_plant)]\nfn g() {\n    h(\n        1,\n    );\n}\nfn k() {\n    \
+                    if planted(\"     \") && l(\n        2,\n    ) {\n        m();\n    }\n    n();\n}\n";
+        assert_eq!(
+            planted_lines(text),
+            [3, 4, 5, 11, 12, 13, 14, 15, 17, 18, 19, 20, 21]
+        );
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod dedup;
 mod spans;
 
 use crate::limits::MAX_ACK_RANGES;
+use crate::planted;
 use crate::time::{Duration, Instant};
 use crate::types::{Ecn, PacketNumber};
 use crate::wire::{self, Credit, EcnCounts};
@@ -102,8 +103,7 @@ impl Received {
     /// duplicate.
     #[must_use]
     pub fn is_fresh(&self, number: PacketNumber) -> bool {
-        #[cfg(suci_plant)]
-        if crate::plant::active("dedup-off") {
+        if planted("dedup-off") {
             return true;
         }
         self.dedup.is_fresh(number)
@@ -201,9 +201,8 @@ impl Received {
         let counts = self.ecn;
         let ecn = (counts.ect0 | counts.ect1 | counts.ce != 0).then_some(counts);
         let ranges = self.spans.to_report(MAX_ACK_RANGES);
-        #[cfg(suci_plant)]
         let ranges = ranges.map(|range| match range.end() {
-            end if *end == largest && crate::plant::active("ack-off-by-one") => {
+            end if *end == largest && planted("ack-off-by-one") => {
                 *range.start()..=end.saturating_add(1)
             }
             _ => range,
@@ -225,8 +224,8 @@ impl Received {
     }
 
     /// Returns the number of ranges to acknowledge now.
-    #[must_use]
-    pub fn range_count(&self) -> usize {
+    #[cfg(test)]
+    fn range_count(&self) -> usize {
         self.spans.len()
     }
 

@@ -24,6 +24,7 @@ mod counters;
 pub mod credit;
 mod engine;
 mod event;
+mod event_rate;
 mod filter;
 mod handler;
 mod handshake;

@@ -122,7 +122,7 @@ impl PathMtu {
     /// Handles the system's refusal of a datagram of `size` (EMSGSIZE), at once or by an ICMP
     /// message. Returns true if the size fell; packets in flight above the new size are lost.
     pub fn on_too_big(&mut self, now: Instant, size: usize) -> bool {
-        self.settle_probe(size);
+        self.end_probe(size);
         if size <= MIN_MTU {
             return false;
         }
@@ -196,7 +196,7 @@ impl PathMtu {
 
     /// Notes that a probe of `size` arrived. Returns whether the packet size rose.
     pub fn on_probe_acked(&mut self, size: usize) -> bool {
-        self.settle_probe(size);
+        self.end_probe(size);
         if size <= self.current || size > self.limit {
             return false;
         }
@@ -208,7 +208,7 @@ impl PathMtu {
 
     /// Notes that a probe of `size` was lost.
     pub fn on_probe_lost(&mut self, now: Instant, size: usize) {
-        self.settle_probe(size);
+        self.end_probe(size);
         let (last, losses) = self.probe_losses;
         self.probe_losses = (
             size,
@@ -285,7 +285,7 @@ impl PathMtu {
     }
 
     /// Notes that the probe of `size` is no longer in flight.
-    fn settle_probe(&mut self, size: usize) {
+    fn end_probe(&mut self, size: usize) {
         self.probe = self.probe.filter(|(probed, _)| *probed != size);
     }
 

@@ -33,13 +33,6 @@ impl RateCap {
         self.rate = rate;
     }
 
-    /// Resets the budget if there is no cap, since bytes are not counted then.
-    pub(crate) fn shrink(&mut self) {
-        if self.rate.is_none() {
-            self.pacer = Pacer::new(Instant::ZERO, self.packet);
-        }
-    }
-
     /// Returns the time until which a packet of `size` bytes has to wait, if it has to. At least
     /// one packet is sent each second.
     pub(crate) fn until(&mut self, now: Instant, size: u64) -> Option<Instant> {

@@ -11,6 +11,8 @@
 //! Choosing takes constant time, plus one step for each flow that is skipped because it owes more
 //! than a quantum. At least [`QUANTUM`] bytes sent before pay for each such step.
 
+use crate::planted;
+
 /// How many classes there are: the highest is 7.
 pub const CLASSES: usize = 8;
 
@@ -248,7 +250,7 @@ impl Scheduler {
     }
 
     /// Charges `bytes` that a flow sent out of its turn to its next turns.
-    pub(crate) fn owe(&mut self, flow: usize, bytes: usize) {
+    pub(crate) fn debit(&mut self, flow: usize, bytes: usize) {
         if let Some(entry) = self.entries.get_mut(flow) {
             entry.charge(bytes);
         }
@@ -401,8 +403,7 @@ const fn bit(class: u8) -> u8 {
 /// Returns the bits of the rings that are empty once `class` is.
 fn emptied(class: u8) -> u8 {
     let bit = bit(class);
-    #[cfg(suci_plant)]
-    if crate::plant::active("class-starves-class") {
+    if planted("class-starves-class") {
         // The class below counts as empty too: its flows are forgotten.
         return bit | bit >> 1;
     }

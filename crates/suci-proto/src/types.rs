@@ -234,7 +234,7 @@ impl ChannelId {
 
     /// Returns true if its messages depend on no program: no event tells of their outcomes, and no
     /// flush waits for them.
-    pub(crate) const fn is_untold(self) -> bool {
+    pub(crate) const fn is_internal(self) -> bool {
         self.carries_membership() || self.carries_forwarded()
     }
 

@@ -535,7 +535,7 @@ mod tests {
         let mut driver = node.enter().unwrap();
         driver.read_clock();
         driver.offer(NodeId(1), message).unwrap();
-        driver.send_on();
+        driver.send_accepted_now();
     }
 
     #[test]

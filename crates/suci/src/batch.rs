@@ -114,7 +114,7 @@ impl<'a> Batch<'a> {
         }
         self.give_back();
         let number = push(self.driver)?;
-        self.driver.flush_if_wanted();
+        self.driver.output_if_wanted();
         if let Some(last) = last
             && self.last == Some(last)
         {

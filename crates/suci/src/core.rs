@@ -145,7 +145,7 @@ impl Core {
         {
             // A program that sleeps on the descriptor makes no call until that is readable.
             driver.coalescer.allowed = false;
-            driver.send_on();
+            driver.send_accepted_now();
             let socket = driver.interest().socket;
             driver.work.unwatched = sys::watch(&self.epoll, socket).is_err();
             if let Some(launcher) = &mut driver.launcher
@@ -254,7 +254,7 @@ impl Drop for DriverGuard<'_> {
                 });
             } else if self.coalescer.holds_messages() {
                 self.coalescer.allowed = false;
-                self.send_on();
+                self.send_accepted_now();
             }
         }
         let is_exposed = self.core.is_exposed();

@@ -1,23 +1,13 @@
 //! Keeps the engine's driving contract over a backend: input, then timers, then output.
 //!
-//! A cycle has three parts: [`input`](Driver::input) takes datagrams and runs timers,
-//! [`output`](Driver::output) transmits, and [`await_input`](Driver::await_input) waits before it
-//! takes input. Calls combine them, because a call should do no more than it needs:
-//!
-//! | method | takes input | transmits |
-//! |---|---|---|
-//! | [`run_cycle`](Driver::run_cycle) | yes | yes |
-//! | [`step`](Driver::step) | if told to, or if a timer is due | yes |
-//! | [`run_cycle_if_stale`](Driver::run_cycle_if_stale) | if the last poll is older than [`STALE`] | if it polls the socket |
-//! | [`input_if_stale`](Driver::input_if_stale) | if the last poll is older than [`STALE`] | no |
-//! | [`wait`](Driver::wait) | yes, after a wait | yes |
-//! | [`wait_for_message`](Driver::wait_for_message) | yes, after a wait | unless only an acknowledgement waits |
-//! | [`output_now`](Driver::output_now) | no | yes |
-//! | [`send`](Driver::send), [`send_on`](Driver::send_on) | afterwards, if the last poll is older than [`STALE`] | yes |
+//! [`cycle`] has the driver's cycle and the calls that run all of it or a part. The cycle takes
+//! datagrams ([`input`]), transmits ([`output`]) and waits ([`waits`]). [`sends`] and [`takes`] are
+//! the program's side: accepting messages, and handing them over.
 //!
 //! The driver goes by one time, `now`, which [`read_clock`](Driver::read_clock) brings up to date:
 //! at the beginning of a call, after a sleep, after several datagrams, and before each further
-//! train. All parts of the cycle use that time, so that none reads the clock again without need.
+//! train. All parts of the cycle use that time, so that none reads the clock again without need. A
+//! method whose name ends in `_now` reads the clock first.
 
 use crate::calls::CallIds;
 use crate::clock::{Clock, ClockJumps, Deadline, Stamps};
@@ -44,11 +34,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use suci_layers::sockets::SocketService;
 use suci_net::Backend;
-use suci_proto::time::{Instant, earlier};
+use suci_proto::time::Instant;
 use suci_proto::types::NodeId;
 use suci_proto::{Engine, Event, PeerError, SendError};
 
 mod coalescer;
+mod cycle;
 mod groups;
 mod input;
 mod membership;
@@ -61,15 +52,12 @@ mod takes;
 mod waits;
 
 use coalescer::SendCoalescer;
+pub(crate) use cycle::Poll;
+use cycle::STALE;
 use input::{Follows, LastPoll};
 pub(crate) use membership::MembershipPart;
 pub(crate) use routes::RoutesPart;
 use takes::Takes;
-
-/// The greatest age of the last poll of the socket in a call that only sends, or only takes
-/// received messages. After a longer time the call polls again: acknowledgements must flow both
-/// ways whatever the program calls.
-const STALE: Duration = Duration::from_micros(200);
 
 /// Longest wait for repeated CLOSEs of peers after everything else is done.
 const LINGER: Duration = Duration::from_millis(500);
@@ -243,104 +231,6 @@ impl Driver {
         self.now
     }
 
-    /// Runs a full cycle: takes input (as much as [`Driver::drain`] takes at once), runs timers
-    /// that are due, and sends as much as one output may.
-    pub(crate) fn run_cycle(&mut self) -> Result<(), Error> {
-        self.last_poll.expects_many = true;
-        self.step(true).map(drop)
-    }
-
-    /// Runs a cycle. Polls the socket only if `poll`, or if a timer is due. Returns whether it sent
-    /// anything.
-    pub(crate) fn step(&mut self, poll: bool) -> Result<bool, Error> {
-        self.read_clock();
-        self.input(poll)?;
-        self.output()
-    }
-
-    /// Runs a cycle if the last poll of the socket is too long ago.
-    pub(crate) fn run_cycle_if_stale(&mut self) -> Result<(), Error> {
-        match self.is_stale() {
-            true => self.run_cycle(),
-            false => Ok(()),
-        }
-    }
-
-    /// Takes input for a call that only reads state. It polls the socket if the last poll is too
-    /// long ago, and sends nothing. Acknowledgements and other output leave with the next call, or
-    /// the helper sends them.
-    pub(crate) fn input_if_stale(&mut self) -> Result<(), Error> {
-        self.read_clock();
-        if self.is_stale() {
-            self.last_poll.expects_many = true;
-            self.input(true)?;
-            if self.engine.has_output() && !self.tx_incomplete {
-                self.tx_incomplete = true;
-                self.coalescer.on_left_output();
-            }
-        }
-        Ok(())
-    }
-
-    /// Sends all that may be sent, for [`TX_BUDGET`](suci_proto::TX_BUDGET) at most.
-    pub(crate) fn output_now(&mut self) -> Result<(), Error> {
-        self.read_clock();
-        self.output().map(drop)
-    }
-
-    fn is_stale(&self) -> bool {
-        self.now.since(self.last_poll.at) > STALE
-    }
-
-    fn is_due(&self) -> bool {
-        self.engine.next_timeout().is_some_and(|at| at <= self.now)
-    }
-
-    /// Takes input and runs the timers that are due: always after input, because an acknowledgement
-    /// that is still in the socket must not count as missing. Polls the socket if `poll`, or if a
-    /// timer is due.
-    fn input(&mut self, poll: bool) -> Result<(), Error> {
-        self.engine.begin_cycle(self.now);
-        self.take_forwarded();
-        self.serve_routes();
-        match poll || self.is_due() {
-            true => self.poll_socket(),
-            false => Ok(()),
-        }
-    }
-
-    fn poll_socket(&mut self) -> Result<(), Error> {
-        self.drain(Follows::Output)?;
-        self.after_poll()
-    }
-
-    /// Does what follows a poll of the socket: hands on reports and notices, runs the timers that
-    /// are due, and carries on operations of groups.
-    fn after_poll(&mut self) -> Result<(), Error> {
-        self.take_reports();
-        // Acknowledgements may be among the packets that neighbours sent on.
-        self.serve_routes();
-        let due = |launcher: &Launcher| launcher.is_due(self.now);
-        if self.launcher.as_ref().is_some_and(due) || !self.notices.is_empty() {
-            self.take_notices();
-        }
-        if self.is_due() {
-            if !self.last_poll.drained {
-                self.last_poll.expects_many = true;
-                self.drain(Follows::Timers)?;
-            }
-            self.engine.handle_timeout(self.now);
-            if let Some(names) = &mut self.names {
-                names.renew(self.now, &mut self.engine);
-            }
-        }
-        self.renew_keys();
-        if !self.groups.is_empty() || self.engine.has_late_of_group() {
-            self.progress_groups();
-        }
-        Ok(())
-    }
-
     /// Changes the node's keys. What arrives afterwards is not opened under a key that was taken
     /// out, even if it waits in the socket already.
     pub(crate) fn change_keys(
@@ -365,88 +255,6 @@ impl Driver {
                 None => self.engine.renew_keys(self.now, renewal),
             }
         }
-    }
-
-    // ---- sleeping
-
-    /// Whether the last cycle ended before everything was sent or taken: the next one is due at
-    /// once.
-    fn is_unfinished(&self) -> bool {
-        let input = self.engine.has_remote_input()
-            || self.engine.has_socket_input()
-            || self.engine.has_forwarded();
-        self.tx_incomplete || self.last_poll.cut_short || input
-    }
-
-    /// How long the driver may sleep if nothing arrives; without a value, for ever.
-    pub(crate) fn idle_time(&self) -> Option<Duration> {
-        let publisher = self.publishers.publisher.as_ref();
-        let publish = publisher.and_then(|publisher| publisher.due_at(&self.engine));
-        let key_file = self.keys.as_ref().and_then(KeyChanges::due_at);
-        let late = publish.into_iter().chain(key_file);
-        let late = late.map(|at| at.since(self.now));
-        late.chain(self.punctual_time()).min()
-    }
-
-    /// The same without publishing the statistics and checking the key file, which may be late by a
-    /// few of the system's ticks.
-    fn punctual_time(&self) -> Option<Duration> {
-        if self.is_unfinished() {
-            return Some(Duration::ZERO);
-        }
-        let layers = earlier(self.membership_due(), self.sockets_due());
-        let due = earlier(self.engine.next_timeout(), layers);
-        let due = due.map(|at| at.since(self.now));
-        due.into_iter().chain(self.backend.due_in()).min()
-    }
-
-    /// The descriptors to wait for: the socket (for room, too, if it did not take everything) and
-    /// the launcher's pipe.
-    pub(crate) fn interest(&self) -> sys::Interest {
-        sys::Interest {
-            // A negative descriptor is passed over.
-            socket: self.backend.raw_fd().unwrap_or(-1),
-            write: self.want_write,
-            launcher: self.launcher.as_ref().map(Launcher::descriptor),
-        }
-    }
-
-    /// Notes which descriptors of the [interest](Self::interest) a sleep found ready.
-    pub(crate) fn on_slept(&mut self, ready: sys::Ready) {
-        if let Some(launcher) = self.launcher.as_mut().filter(|_| ready.launcher) {
-            launcher.on_readable();
-        }
-    }
-
-    /// Waits until something may have happened, at most until `deadline`, then runs a cycle. The
-    /// wait has [begun](Waiter::begin).
-    pub(crate) fn wait(&mut self, deadline: Deadline) -> Result<(), Error> {
-        self.read_clock();
-        self.await_input(deadline)?;
-        self.output().map(drop)
-    }
-
-    /// As [`Driver::wait`], for a program that takes its message at once. It gets a single message
-    /// before output, if nothing but the acknowledgement would be sent; the next call does the
-    /// rest. If the node's descriptor is `exposed`, the program gets the output now, since the
-    /// descriptor could not say when it is due. The socket is emptied for it, too, because an
-    /// edge-triggered descriptor would not report data that stays behind. The caller has just read
-    /// the clock.
-    pub(crate) fn wait_for_message(
-        &mut self,
-        deadline: Deadline,
-        exposed: bool,
-    ) -> Result<(), Error> {
-        self.await_input(deadline)?;
-        if exposed {
-            if !self.last_poll.drained {
-                self.last_poll.expects_many = true;
-                self.poll_socket()?;
-            }
-        } else if !self.last_poll.expects_many && self.engine.defer_output(self.now) {
-            return Ok(());
-        }
-        self.output().map(drop)
     }
 
     // ---- the program's side
@@ -528,7 +336,7 @@ impl Driver {
     /// Blocks until every peer has everything and knows of the end, for at most `patience`.
     pub(crate) fn close(&mut self, patience: Duration) -> Result<(), Error> {
         self.waiter.begin(WaitPolicy::Sleep, Awaited::Progress);
-        self.close_with(patience, Self::wait)
+        self.close_with(patience, Self::wait_and_run_cycle)
     }
 
     /// As [`Driver::close`], with a `wait` that may also wait for other things than the socket.

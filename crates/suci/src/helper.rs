@@ -12,6 +12,7 @@
 //! socket: the rest of a message longer than the window leaves while the program computes.
 
 use crate::core::{Core, DriverGuard};
+use crate::driver::Poll;
 use crate::error::Error;
 use crate::sys;
 use std::os::fd::AsRawFd;
@@ -66,7 +67,7 @@ impl Drop for StopGuard<'_> {
         // panic.
         while !std::thread::panicking() {
             if let Some(mut driver) = core.enter_at(core.lock.word()) {
-                return driver.send_on();
+                return driver.send_accepted_now();
             }
             if core.stop.load(Ordering::SeqCst) {
                 return;
@@ -201,7 +202,7 @@ fn serve(core: &Core, mut word: u64) -> Result<(), Error> {
         // The program may come back while there is much to send.
         driver.on_slept(ready);
         driver.run_cycle()?;
-        driver.step(false)?;
+        driver.run_cycle_with(Poll::IfTimerDue)?;
         driver.read_clock();
         let (interest, limit) = (driver.interest(), driver.idle_time());
         drop(driver);
@@ -313,7 +314,7 @@ mod tests {
         a.send_requests(0).unwrap();
         // They wait still, unless 20 us have passed.
         if packets(&a) == before {
-            a.enter().unwrap().send_on();
+            a.enter().unwrap().send_accepted_now();
         }
         assert_eq!(packets(&a), before + 1);
     }

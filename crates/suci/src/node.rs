@@ -121,7 +121,7 @@ impl Node {
     pub(crate) fn enter_open(&self) -> Result<DriverGuard<'_>, Error> {
         let mut driver = self.enter_to_send()?;
         if driver.coalescer.holds_messages() {
-            driver.send_on();
+            driver.send_accepted_now();
         }
         serve(&mut driver);
         Ok(driver)
@@ -145,6 +145,7 @@ impl Node {
         if !self.closed && !driver.coalescer.allowed {
             serve(&mut driver);
         } else if !self.closed && !std::thread::panicking() {
+            driver.read_clock();
             // The next call that needs the socket meets the same error and reports it.
             let _ = driver.input_if_stale();
         }
@@ -320,7 +321,7 @@ impl Node {
         }
         // The program's function may have computed for long.
         driver.show_life();
-        driver.send_on();
+        driver.send_accepted_now();
         Ok(result)
     }
 
@@ -347,7 +348,7 @@ impl Node {
         let cancelled = cancelled.map_err(|error| Error::from_send(to, error))?;
         if cancelled > 0 {
             // Messages that waited behind them may go.
-            driver.send_on();
+            driver.send_accepted_now();
         }
         Ok(cancelled)
     }
@@ -633,7 +634,7 @@ fn wait_for_progress(
 
 /// Waits a little. The helper sees that a call lasts.
 fn wait_on(driver: &mut DriverGuard<'_>, deadline: Deadline) -> Result<(), Error> {
-    driver.wait(deadline)?;
+    driver.wait_and_run_cycle(deadline)?;
     driver.show_life();
     Ok(())
 }

@@ -101,7 +101,7 @@ pub(crate) enum Step {
     /// Sleep in a receive that blocks.
     SleepInReceive,
     /// Sleep on descriptors, with a precise limit.
-    SleepBeside,
+    SleepInPoll,
 }
 
 /// Events other than input that end a sleep, and conditions that decide its kind.
@@ -219,7 +219,7 @@ impl Waiter {
                 && conditions.deadline.left().is_none_or(|left| left >= limit)
         };
         if !self.block_limit.is_some_and(blocks) {
-            return Step::SleepBeside;
+            return Step::SleepInPoll;
         }
         let in_stream = self.current.for_stream && self.in_stream && conditions.drained;
         if in_stream && self.timed_sleeps.take() {

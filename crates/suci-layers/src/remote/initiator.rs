@@ -309,13 +309,6 @@ impl Initiator {
         }
     }
 
-    /// [`fence`](Self::fence) at every target. There is no order between targets.
-    pub fn fence_all(&mut self) {
-        for target in self.targets.values_mut() {
-            target.fence = true;
-        }
-    }
-
     /// Begins an operation that completes when all earlier operations at `node` are applied and
     /// complete. It fails with the first failure of those that asked for no reply.
     ///

@@ -11,8 +11,8 @@ use std::collections::VecDeque;
 struct ReceivedSpan {
     start: PacketNumber,
     end: PacketNumber,
-    /// An ACK frame whose largest number is below this may lack a part of the span. When a late
-    /// packet joined the span, the highest number received was one below this.
+    /// Only an ACK frame whose largest number is at least this can contain the whole span. A late
+    /// packet that joins the span moves this to one above the highest number received so far.
     reported_from: PacketNumber,
     /// An ACK frame contained the whole span. Never true of the last span, which grows.
     reported: bool,
@@ -50,6 +50,7 @@ impl Spans {
         self.0.shrink_to_fit();
     }
 
+    #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }

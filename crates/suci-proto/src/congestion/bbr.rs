@@ -541,7 +541,7 @@ impl Controller for Bbr {
         }
     }
 
-    fn begin_anew(&mut self, mtu: usize, most: u64) {
+    fn restart(&mut self, mtu: usize, most: u64) {
         *self = Self::new(mtu);
         self.set_window(self.window.min(most as f64));
     }

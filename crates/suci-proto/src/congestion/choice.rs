@@ -127,9 +127,9 @@ impl Controller for Auto {
         self.inner_mut().on_spurious(now);
     }
 
-    fn begin_anew(&mut self, mtu: usize, most: u64) {
+    fn restart(&mut self, mtu: usize, most: u64) {
         self.mtu = mtu;
-        self.inner_mut().begin_anew(mtu, most);
+        self.inner_mut().restart(mtu, most);
     }
 
     fn on_path_changed(&mut self, mtu: usize) {

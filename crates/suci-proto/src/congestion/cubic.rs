@@ -142,7 +142,7 @@ impl Cubic {
     }
 
     /// Grows the window in congestion avoidance (RFC 9438 sections 4.2 to 4.5).
-    fn avoid(&mut self, now: Instant, sample: &AckSample<'_>) {
+    fn congestion_avoidance(&mut self, now: Instant, sample: &AckSample<'_>) {
         let (mtu, window, plateau) = (self.mtu, self.state.window, self.state.plateau);
         let prior = self.state.prior;
         let epoch = self.state.epoch.get_or_insert_with(|| AvoidanceEpoch {
@@ -191,7 +191,7 @@ impl Controller for Cubic {
         if self.in_slow_start() {
             self.slow_start(now, sample);
         } else {
-            self.avoid(now, sample);
+            self.congestion_avoidance(now, sample);
         }
     }
 
@@ -236,7 +236,7 @@ impl Controller for Cubic {
         }
     }
 
-    fn begin_anew(&mut self, mtu: usize, most: u64) {
+    fn restart(&mut self, mtu: usize, most: u64) {
         *self = Self::new(mtu);
         self.set_window(self.state.window.min(most as f64));
     }

@@ -34,7 +34,7 @@ impl Controller for Fixed {
 
     fn on_spurious(&mut self, _now: Instant) {}
 
-    fn begin_anew(&mut self, mtu: usize, _most: u64) {
+    fn restart(&mut self, mtu: usize, _most: u64) {
         self.mtu = mtu as u64;
     }
 

@@ -124,7 +124,7 @@ pub struct Lan {
     target_part: f64,
     /// Cuts since the delay was last near the target, and the window when it was last below.
     futile: u32,
-    window_before: f64,
+    window_within_target: f64,
     phase: LanPhase,
     /// When our own packets were last drained, or the connection began to measure.
     drained_at: Option<Instant>,
@@ -176,7 +176,7 @@ impl Lan {
             target_part: 1.0,
             last_queue: None,
             futile: 0,
-            window_before: window,
+            window_within_target: window,
             phase: LanPhase::ByDelay,
             drained_at: None,
             before_loss: None,
@@ -189,7 +189,7 @@ impl Lan {
     }
 
     /// Returns the window; while packets drain, the window that applies again afterwards.
-    fn whole(&mut self) -> &mut f64 {
+    fn window_after_drain(&mut self) -> &mut f64 {
         match &mut self.phase {
             LanPhase::Draining { window, .. } => window,
             _ => &mut self.window,
@@ -241,7 +241,7 @@ impl Lan {
     /// one packet more).
     fn grow(&mut self, queue: f64, target: f64) {
         self.futile = 0;
-        self.window_before = self.window;
+        self.window_within_target = self.window;
         let room = (1.0 - queue / target).max(0.0);
         self.set_window(self.window + self.mtu + self.window * GROWTH * room);
     }
@@ -298,7 +298,7 @@ impl Lan {
     }
 
     fn enter_competitive(&mut self, now: Instant, found: f64) {
-        let cubic = Cubic::with_window(self.mtu as usize, self.window_before);
+        let cubic = Cubic::with_window(self.mtu as usize, self.window_within_target);
         self.phase = LanPhase::CompetitiveMode(Box::new(CompetitiveMode::new(now, cubic, found)));
     }
 
@@ -355,7 +355,7 @@ impl Lan {
     }
 
     /// Doubles the window in each round (slow start), until the delay is above the target.
-    fn double(&mut self, bytes: u64) {
+    fn grow_in_slow_start(&mut self, bytes: u64) {
         let (Some(base), Some(least)) = (self.base, self.round.least) else {
             return;
         };
@@ -390,7 +390,7 @@ impl Lan {
                 floor = self.floor(base, self.target());
             }
         }
-        let whole = *self.whole();
+        let whole = *self.window_after_drain();
         self.before_loss.get_or_insert(whole);
         self.shrink(now, AFTER_LOSS, floor);
     }
@@ -398,7 +398,7 @@ impl Lan {
     /// Answers loss or mark, once for all packets in flight now: shrinks the window to its part
     /// `left`, but not below `floor`.
     fn shrink(&mut self, now: Instant, left: f64, floor: f64) {
-        let whole = self.whole();
+        let whole = self.window_after_drain();
         *whole = whole.min((*whole * left).max(floor));
         let whole = *whole;
         self.set_window(self.window.min(whole));
@@ -453,7 +453,7 @@ impl Controller for Lan {
                 self.set_window(window);
             }
             LanPhase::ByDelay if self.slow_start && used && !self.round.settling => {
-                self.double(sample.bytes);
+                self.grow_in_slow_start(sample.bytes);
             }
             _ => {}
         }
@@ -485,7 +485,7 @@ impl Controller for Lan {
             }
         }
         if event.persistent {
-            *self.whole() = 0.0;
+            *self.window_after_drain() = 0.0;
             self.set_window(0.0);
         }
     }
@@ -497,16 +497,16 @@ impl Controller for Lan {
         }
         self.losses = Losses::default();
         if let Some(window) = self.before_loss.take() {
-            let whole = self.whole();
+            let whole = self.window_after_drain();
             *whole = whole.max(window);
             self.answered = None;
         }
     }
 
-    fn begin_anew(&mut self, mtu: usize, most: u64) {
+    fn restart(&mut self, mtu: usize, most: u64) {
         *self = Self::new(mtu);
         self.set_window(self.window.min(most as f64));
-        self.window_before = self.window;
+        self.window_within_target = self.window;
     }
 
     fn on_mtu(&mut self, mtu: usize) {

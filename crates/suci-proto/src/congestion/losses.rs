@@ -15,29 +15,29 @@ const SPAN: f64 = 100.0;
 pub(super) struct Losses {
     lost: f64,
     /// All bytes whose fate is known.
-    settled: f64,
+    resolved: f64,
 }
 
 impl Losses {
     pub(super) fn on_acked(&mut self, bytes: f64) {
-        self.settled += bytes;
+        self.resolved += bytes;
     }
 
     pub(super) fn on_lost(&mut self, bytes: f64) {
         self.lost += bytes;
-        self.settled += bytes;
+        self.resolved += bytes;
     }
 
     /// Returns true if more than the threshold was lost, of at least `in_flight` bytes; packets
     /// have `mtu` bytes.
     pub(super) fn exceed(&self, in_flight: f64, mtu: f64) -> bool {
-        let of = self.settled.max(in_flight).max(SPAN * mtu);
+        let of = self.resolved.max(in_flight).max(SPAN * mtu);
         self.lost > THRESHOLD * of
     }
 
     /// Ends a round trip.
     pub(super) fn end_round(&mut self, mtu: f64) {
-        if self.settled >= SPAN * mtu {
+        if self.resolved >= SPAN * mtu {
             *self = Self::default();
         }
     }

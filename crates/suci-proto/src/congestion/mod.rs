@@ -97,8 +97,8 @@ pub struct CongestionEvent {
     pub persistent: bool,
     /// Bytes still in flight.
     pub in_flight: u64,
-    /// All losses since the last event without this flag may still prove spurious: if they do, all
-    /// reactions since then are undone together.
+    /// The losses of the event before may still prove spurious. If the losses of all overlapping
+    /// events do, the reactions to these events are undone together.
     pub overlaps: bool,
 }
 
@@ -118,10 +118,10 @@ pub trait Controller: Send + Debug {
     /// spurious.
     fn on_spurious(&mut self, now: Instant);
     /// Starts as on an unknown path, with the initial window or `most` bytes, if that is less.
-    fn begin_anew(&mut self, mtu: usize, most: u64);
+    fn restart(&mut self, mtu: usize, most: u64);
     /// Forgets everything learnt, since the path changed.
     fn on_path_changed(&mut self, mtu: usize) {
-        self.begin_anew(mtu, u64::MAX);
+        self.restart(mtu, u64::MAX);
     }
     /// Handles a new packet size on the same path. `mtu` is in bytes of UDP payload.
     fn on_mtu(&mut self, mtu: usize);

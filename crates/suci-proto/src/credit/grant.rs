@@ -3,6 +3,7 @@
 use crate::credit::SocketCredit;
 use crate::credit::need::Need;
 use crate::limits::CREDIT_LAPSE;
+use crate::planted;
 use crate::time::Instant;
 use crate::types::PacketNumber;
 
@@ -454,17 +455,15 @@ impl Grant {
         self.eliciting |= eliciting;
         self.forced |= eliciting && self.is_beyond(number);
         let end = number.saturating_add(1);
-        #[cfg(suci_plant)]
-        let end = if crate::plant::active("credit-not-moved-after-loss") {
-            self.drained_end.saturating_add(1)
-        } else {
-            end
+        let end = match planted("credit-not-moved-after-loss") {
+            true => self.drained_end.saturating_add(1),
+            false => end,
         };
         if end <= self.drained_end {
             return;
         }
         self.drained_end = end;
-        self.settle_long_path();
+        self.update_long_path();
         let late = self.division().late;
         self.late = self.late.min(late.max(self.ahead() / (LATE_PART - 1)));
         if self.proves(number) {
@@ -528,7 +527,7 @@ impl Grant {
         let all = ahead.saturating_add(self.beyond());
         let end = self.drained_end.saturating_add(all);
         self.limit_end = self.limit_end.max(end);
-        self.settle_long_path();
+        self.update_long_path();
     }
 
     fn announce(&mut self) {
@@ -565,7 +564,7 @@ impl Grant {
         self.end();
         let sent_end = highest.saturating_add(1).max(self.drained_end);
         self.limit_end = self.limit_end.min(sent_end);
-        self.settle_long_path();
+        self.update_long_path();
         self.control.charged = self.control.charged.min(self.control.most);
         true
     }
@@ -582,7 +581,7 @@ impl Grant {
         self.long_path
             .skip(self.limit_end.saturating_sub(self.drained_end));
         self.drained_end = self.drained_end.max(self.limit_end);
-        self.settle_long_path();
+        self.update_long_path();
         self.late = under_way.div_ceil(charge.max(1));
         self.charge = charge;
     }
@@ -594,7 +593,7 @@ impl Grant {
         }
         self.end();
         self.limit_end = self.limit_end.min(self.drained_end);
-        self.settle_long_path();
+        self.update_long_path();
         self.late = 0;
         true
     }
@@ -610,8 +609,7 @@ impl Grant {
 
 /// Returns the limit to announce: `limit`, unless the fault `unlimited-grants` is planted.
 fn planted_limit(limit: PacketNumber) -> PacketNumber {
-    #[cfg(suci_plant)]
-    if crate::plant::active("unlimited-grants") {
+    if planted("unlimited-grants") {
         return limit.saturating_add(1 << 20);
     }
     limit

@@ -2,6 +2,7 @@
 
 use crate::credit::{CONTROL_MIN, SocketCredit, SocketReturn};
 use crate::limits::CREDIT_LAPSE;
+use crate::planted;
 use crate::time::{Duration, Instant};
 use crate::types::PacketNumber;
 
@@ -216,7 +217,7 @@ impl SendCredit {
 
     /// Notes that packets up to the number `last` were sent. `eliciting`: they are ack-eliciting.
     pub fn on_sent(&mut self, last: PacketNumber, now: Instant, eliciting: bool) {
-        self.settle(now);
+        self.end_if_lapsed(now);
         if last >= self.limit_end || !self.live {
             self.beyond_at = Some(now);
         }
@@ -230,7 +231,7 @@ impl SendCredit {
     /// Notes when the newest acknowledged packet was *sent*: the time to the lapse counts from
     /// then.
     pub fn on_acked(&mut self, sent_at: Instant, now: Instant) {
-        self.settle(now);
+        self.end_if_lapsed(now);
         self.acked_sent_at = self.acked_sent_at.max(sent_at);
     }
 
@@ -238,7 +239,7 @@ impl SendCredit {
     /// sent.
     pub fn on_grant(&mut self, credit: impl Into<SocketCredit>, now: Instant) -> bool {
         let credit = credit.into();
-        self.settle(now);
+        self.end_if_lapsed(now);
         let before = self.data_allowance(self.sent_end, now);
         let limit_end = credit.limit.saturating_add(1);
         if credit.generation > self.generation {
@@ -248,7 +249,7 @@ impl SendCredit {
             self.control = credit.control;
             self.returning = None;
             self.live = true;
-            self.settle(now);
+            self.end_if_lapsed(now);
         } else if credit.generation == self.generation && self.live {
             // Limits only rise, so the higher one is the newer announcement. Between equals the
             // order is unknown and the smaller reserve is safe.
@@ -309,7 +310,7 @@ impl SendCredit {
     /// Applies a RECLAIM: the generation it names ends, and [`return_due`](Self::return_due) has
     /// the answer. A repeated RECLAIM is answered again, one of a past generation is ignored.
     pub fn on_reclaim(&mut self, generation: u64, now: Instant) {
-        self.settle(now);
+        self.end_if_lapsed(now);
         if generation < self.generation {
             return;
         }
@@ -318,8 +319,7 @@ impl SendCredit {
             self.generation = generation;
             self.control = self.control.min(CONTROL_MIN);
         }
-        #[cfg(suci_plant)]
-        if crate::plant::active("reclaimed-credit-used") {
+        if planted("reclaimed-credit-used") {
             let answer = self.answer();
             self.returning = Some(Returning {
                 answer,
@@ -377,7 +377,7 @@ impl SendCredit {
 
     /// Notes that the RETURN of [`return_due`](Self::return_due) was sent.
     pub fn on_return_sent(&mut self, now: Instant) {
-        self.settle(now);
+        self.end_if_lapsed(now);
         if let Some(returning) = &mut self.returning {
             returning.sent = true;
         }
@@ -414,7 +414,7 @@ impl SendCredit {
     /// Notes that data, or acks that may not go, wait for credit: BLOCKED becomes due one `pto`
     /// from now, at once if the grant has ended. Call as often as you like.
     pub fn on_waiting(&mut self, now: Instant, pto: Duration) {
-        self.settle(now);
+        self.end_if_lapsed(now);
         if self.blocked.is_none() {
             let pause = pto.clamp(BLOCKED_MIN, BLOCKED_MAX);
             let due = if self.live { now + pause } else { now };
@@ -495,8 +495,7 @@ impl SendCredit {
         if let Some(blocked) = &mut self.blocked {
             blocked.due = now + blocked.pause;
             blocked.pause = blocked.pause.saturating_mul(2).min(BLOCKED_MAX);
-            #[cfg(suci_plant)]
-            if crate::plant::active("lost-blocked") {
+            if planted("lost-blocked") {
                 blocked.due = now + Duration::from_secs(86_400);
             }
         }
@@ -523,7 +522,7 @@ impl SendCredit {
 
     /// Ends the generation if it has lapsed. It never comes back: the receiver may have given its
     /// budget to others.
-    fn settle(&mut self, now: Instant) {
+    fn end_if_lapsed(&mut self, now: Instant) {
         if self.live && self.lapsed(now) {
             self.end(false, now);
         }

@@ -4,6 +4,7 @@ use crate::credit::grant::Booked;
 use crate::credit::need::Demand;
 use crate::credit::{CONTROL_MIN, Grant, SocketReturn};
 use crate::limits::{CONTROL_CHARGE, DATA_CHARGE};
+use crate::planted;
 use crate::time::{Duration, Instant};
 use crate::types::PacketNumber;
 use std::collections::BTreeMap;
@@ -241,14 +242,8 @@ impl Shares {
     }
 
     /// Returns the number of control packets set apart for slots that no peer has.
-    #[cfg(not(suci_plant))]
-    const fn control_apart(&self) -> u64 {
-        self.free_slots().saturating_mul(CONTROL_MIN)
-    }
-
-    #[cfg(suci_plant)]
     fn control_apart(&self) -> u64 {
-        match crate::plant::active("reserve-by-what-is-left") {
+        match planted("reserve-by-what-is-left") {
             true => 0,
             false => self.free_slots().saturating_mul(CONTROL_MIN),
         }
@@ -281,8 +276,9 @@ impl Shares {
         self.reserve
     }
 
-    /// Returns true if some peers lack credit and others may have to give some: then call
-    /// [`tend`](Self::tend) and [`reclaim_due`](Self::reclaim_due) for all.
+    /// Returns true if some peers lack credit and others may have to give some. Then call
+    /// [`satisfy_if_silent`](Self::satisfy_if_silent) and [`reclaim_due`](Self::reclaim_due) for
+    /// all.
     #[must_use]
     pub fn is_short(&self) -> bool {
         self.unsatisfied.weight > 0 || !self.waiting.is_empty() || self.free() < self.reserve()
@@ -292,8 +288,7 @@ impl Shares {
     /// run.
     #[must_use]
     pub fn control_target(&self) -> u64 {
-        #[cfg(suci_plant)]
-        if crate::plant::active("reserve-by-what-is-left") {
+        if planted("reserve-by-what-is-left") {
             return CONTROL_MAX;
         }
         let least = self.peer_limit.saturating_mul(CONTROL_MIN);
@@ -408,8 +403,7 @@ impl Shares {
         if self.peers >= self.peer_limit() {
             return None;
         }
-        #[cfg(suci_plant)]
-        if crate::plant::active("reserve-by-what-is-left") && self.control_free() < CONTROL_MIN {
+        if planted("reserve-by-what-is-left") && self.control_free() < CONTROL_MIN {
             return None;
         }
         self.peers = self.peers.saturating_add(1);
@@ -509,7 +503,7 @@ impl Shares {
     /// small buffer would grant and reclaim for ever.
     pub fn on_reserve_low(&mut self, grant: &mut Grant, now: Instant) {
         grant.blocked();
-        self.allot(grant, Activity::Rests, now);
+        self.allot(grant, Activity::Idle, now);
     }
 
     /// Applies a RETURN; one of another generation is ignored. Returns whether it was applied.
@@ -530,7 +524,7 @@ impl Shares {
                 self.bind(grant, size);
             }
             self.settle(grant);
-            self.allot(grant, Activity::Rests, now);
+            self.allot(grant, Activity::Idle, now);
         }
         applies
     }
@@ -553,7 +547,7 @@ impl Shares {
     }
 
     /// Gives credit to a peer that waited, if some is free.
-    pub fn wake(&mut self, grant: &mut Grant, now: Instant) {
+    pub fn serve(&mut self, grant: &mut Grant, now: Instant) {
         self.allot(grant, Activity::Blocked, now);
     }
 
@@ -569,7 +563,7 @@ impl Shares {
         lapsed
     }
 
-    /// Returns the peer that waited longest, if there is credit for it now: [`wake`](Self::wake)
+    /// Returns the peer that waited longest, if there is credit for it now: [`serve`](Self::serve)
     /// its grant, then call this again. Call it whenever a RETURN, a lapse or a departure freed
     /// credit.
     #[must_use]
@@ -597,7 +591,7 @@ impl Shares {
         let lasting = grant.has_lasting_surplus(now, TURN);
         let scarce = self.free() < self.scarce();
         let unused = scarce
-            && self.is_wanted_beside(grant)
+            && self.is_wanted_by_others(grant)
             && grant.outstanding() > self.idle_packets(grant);
         (starving && (idle || had_turn)) || (unused && (quiet || lasting))
     }
@@ -635,7 +629,7 @@ impl Shares {
     }
 
     /// Counts a silent peer as satisfied. Call it while credit is [short](Self::is_short).
-    pub fn tend(&mut self, grant: &mut Grant, now: Instant) {
+    pub fn satisfy_if_silent(&mut self, grant: &mut Grant, now: Instant) {
         if now >= grant.idle_since() + TURN {
             self.mark_satisfied(grant);
         }

@@ -74,7 +74,7 @@ mod tests {
             shares.set_demand(other, Demand::Large);
             shares.mark_unsatisfied(one);
             shares.mark_unsatisfied(other);
-            shares.wake(one, Instant::ZERO);
+            shares.serve(one, Instant::ZERO);
         }
         // One has a third of the budget. The other should have two thirds, and has the share of a
         // new peer.
@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(stats.unsatisfied, 2);
         assert!((0.5..0.6).contains(&stats.jain), "{}", stats.jain);
         if let [_, other, ..] = &mut grants[..] {
-            shares.wake(other, Instant::ZERO);
+            shares.serve(other, Instant::ZERO);
         }
         let stats = ShareStats::new(&shares, grants.iter());
         assert!(stats.jain > 0.99, "{}", stats.jain);

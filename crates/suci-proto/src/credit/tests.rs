@@ -70,7 +70,7 @@ fn one(share: u64, first: PacketNumber) -> (Shares, Grant) {
         .admit(first, ETHERNET_MTU, at(0))
         .expect("room for one");
     shares.mark_unsatisfied(&mut grant);
-    shares.wake(&mut grant, at(0));
+    shares.serve(&mut grant, at(0));
     assert_eq!(grant.share(), share);
     (shares, grant)
 }

@@ -40,7 +40,7 @@ impl Engine {
             };
             peer.ack_waits = false;
             // Most acknowledgements left with an answer since.
-            if peer.owes_ack() {
+            if peer.has_deferred_ack() {
                 if let Some(connection) = &mut peer.connection {
                     connection.received.force();
                 }
@@ -100,7 +100,7 @@ impl Engine {
         let Some(peer) = self.peers.active(key) else {
             return false;
         };
-        if !peer.has_nothing_to_say(now) {
+        if !peer.has_only_deferrable_ack(now) {
             return false;
         }
         self.expected = earlier(self.next_timeout(), peer.ack_deadline());

@@ -73,7 +73,7 @@ fn contest(
         }
         Contest::Open => NoEntry::Ignored(DropReason::Contested),
     };
-    peer.challenge_claim();
+    peer.ask_for_sign_of_life();
     if peer.connection.is_none() {
         let token = shared.random();
         peer.open(now, token);
@@ -132,7 +132,7 @@ pub(crate) fn hello(shared: &Shared, target: NodeId, token: u64) -> Vec<u8> {
 pub(crate) type InitPacket = (Vec<u8>, Option<Box<dyn Initiator>>);
 
 /// Returns the INIT of an attempt, with frames that ride on it. In sealed mode it has message 1 of
-/// a handshake under the key that `turn` selects instead.
+/// a handshake under the key that `keys_refused` selects instead.
 ///
 /// # Errors
 /// No message can be made now.
@@ -140,7 +140,7 @@ pub(crate) fn init(
     shared: &Shared,
     number: u64,
     token: u64,
-    turn: u32,
+    keys_refused: u32,
     init: &mut Init<'_>,
 ) -> Result<InitPacket, HandshakeError> {
     let Security::Sealed(makes) = &shared.config.security else {
@@ -152,7 +152,7 @@ pub(crate) fn init(
     let mut bytes = build(shared, PacketType::Init, number, token, |b| init.put(b));
     let peer = init.target;
     let initiator = write_message(&mut bytes, len, |context, message| {
-        makes.initiate(peer, turn, context, message)
+        makes.initiate(peer, keys_refused, context, message)
     })?;
     seal(&mut bytes);
     Ok((bytes, Some(initiator)))
@@ -197,7 +197,7 @@ impl Engine {
         self.log_received(packet);
         let node = NodeId(header.index);
         if let Some(code) = self.entry_refusal(now, arrival.from, node, hello.target) {
-            return self.turn_away(packet, hello.target, code, Trust::Stranger);
+            return self.send_refused(packet, hello.target, code, Trust::Stranger);
         }
         let claim = Claim {
             origin: arrival.origin(),
@@ -241,7 +241,7 @@ impl Engine {
         };
         if is_told {
             let code = RefusedCode::NoSocketCredit;
-            return self.turn_away(packet, hello.target, code, trust);
+            return self.send_refused(packet, hello.target, code, trust);
         }
         self.log_dropped(packet, DropReason::NoRoom);
     }
@@ -314,7 +314,7 @@ impl Engine {
     /// Answers strangers that wait, except those of sources that have their part of the room.
     fn answer_strangers(&mut self, now: Instant) {
         let mut full: Vec<SourcePrefix> = Vec::new();
-        while let Some(claim) = self.strange_callers.first_beside(&full) {
+        while let Some(claim) = self.strange_callers.first_except(&full) {
             if self.answer_if_possible(now, &claim) {
                 continue;
             }
@@ -347,13 +347,13 @@ impl Engine {
         let claimant = self.claimant(claim);
         let answers = self.is_open_to(claim.node) && self.may_answer(now, claim, &claimant);
         if answers {
-            self.waits_no_more(claim);
+            self.remove_from_backlogs(claim);
             self.answer_hello(now, claim);
         }
         answers
     }
 
-    fn waits_no_more(&mut self, claim: &Claim) {
+    fn remove_from_backlogs(&mut self, claim: &Claim) {
         self.known_callers.leave(claim);
         self.strange_callers.leave(claim);
     }
@@ -472,7 +472,7 @@ impl Engine {
         if made.is_some() {
             let caller = self.cookie_key.caller(&claim, trust);
             self.pending_inits.came(now, caller);
-            self.waits_no_more(&claim);
+            self.remove_from_backlogs(&claim);
         }
         let for_us = init.peer_incarnation == self.shared.identity.incarnation || unbound;
         let is_open = self.is_open_to(node);
@@ -486,7 +486,7 @@ impl Engine {
             return;
         };
         if let Some(code) = self.entry_refusal(now, arrival.from, node, init.target) {
-            return self.turn_away(packet, init.target, code, Trust::Stranger);
+            return self.send_refused(packet, init.target, code, Trust::Stranger);
         }
         let source = self.cookie_key.source(&claim);
         if planted("repetitions-read") && self.open_init(packet, source, &init).is_ok() {
@@ -517,7 +517,7 @@ impl Engine {
             Ok(()) if trust == Trust::Stranger => self.shared.admission_queue.leave(None),
             Ok(()) => {}
             Err(NoEntry::Ignored(reason)) => self.reject(packet, reason),
-            Err(NoEntry::Refused(code)) => self.turn_away(packet, init.target, code, trust),
+            Err(NoEntry::Refused(code)) => self.send_refused(packet, init.target, code, trust),
         }
         self.on_received(key);
         self.answer_waiting(now);
@@ -597,11 +597,11 @@ impl Engine {
         if stranger && self.shared.shares.room_for_strangers() == 0 {
             return Err(NoEntry::Refused(RefusedCode::NoSocketCredit));
         }
-        Self::let_in(peer, packet, init, made, opened, &mut self.shared)
+        Self::accept_init(peer, packet, init, made, opened, &mut self.shared)
     }
 
     /// Makes the connection, answers with ACCEPT and takes the data that came with INIT.
-    fn let_in(
+    fn accept_init(
         peer: &mut Peer,
         packet: &ArrivedPacket<'_>,
         init: &Init<'_>,

@@ -107,14 +107,14 @@ impl MemoryShares {
         self.waits_for_window = Some(peer);
     }
 
-    /// Returns true if a session found no window since this was last [taken
-    /// up](Self::take_up_want).
+    /// Returns true if a session found no window since [`take_wanted`](Self::take_wanted) was last
+    /// called.
     pub(crate) const fn is_wanted(&self) -> bool {
         self.wanted
     }
 
     /// As [`is_wanted`](Self::is_wanted), and resets it.
-    pub(crate) fn take_up_want(&mut self) -> bool {
+    pub(crate) fn take_wanted(&mut self) -> bool {
         core::mem::take(&mut self.wanted)
     }
 

@@ -58,6 +58,7 @@ use crate::arrival::Arrival;
 use crate::config::{Config, ConfigError};
 use crate::counters::{Counters, PeerInfo, PeerStats};
 use crate::credit::{ShareStats, Shares};
+use crate::event_rate::EventRate;
 use crate::handler::{HANDLERS, Handler};
 use crate::handshake::{Backlog, CookieKey, HandshakeWork, PendingInits};
 use crate::log::DropReason;
@@ -152,12 +153,12 @@ pub struct Engine {
     /// HELLOs of known nodes and of strangers that wait for room.
     known_callers: Backlog,
     strange_callers: Backlog,
-    /// The current second, and the hints that were sent in it: UNKNOWN, and REFUSED to other
-    /// versions.
-    hints: (u64, u64),
-    /// The current second, and the reports of undelivered datagrams that were handled in it: from
-    /// the network, and from this machine's kernel.
-    reports: (u64, [u64; 2]),
+    /// Hints sent: UNKNOWN, and REFUSED to other versions.
+    hints: EventRate,
+    /// Reports of undelivered datagrams that were handled: from the network, and from this
+    /// machine's kernel.
+    reports_of_network: EventRate,
+    reports_of_kernel: EventRate,
     /// Nodes that the program removed, that are not forgotten yet, and that did not connect by
     /// themselves since.
     removed: BTreeSet<NodeId>,
@@ -219,8 +220,9 @@ impl Engine {
             swept_at: now,
             known_callers: Backlog::of_known(),
             strange_callers: Backlog::of_strangers(),
-            hints: (0, 0),
-            reports: (0, [0; 2]),
+            hints: EventRate::default(),
+            reports_of_network: EventRate::default(),
+            reports_of_kernel: EventRate::default(),
             removed: BTreeSet::new(),
             strangers: HashMap::new(),
             search_at: now,
@@ -421,7 +423,7 @@ impl Engine {
     fn on_received(&mut self, key: usize) {
         if let Some(peer) = self.peers.get_mut(key)
             && !peer.ack_waits
-            && peer.owes_ack()
+            && peer.has_deferred_ack()
         {
             peer.ack_waits = true;
             self.ack_waits.push(key);
@@ -452,13 +454,7 @@ impl Engine {
 
     /// Returns true if a packet that anybody may have sent may be answered now, and counts that.
     fn may_hint(&mut self, now: Instant) -> bool {
-        let second = now.as_nanos() / 1_000_000_000;
-        if self.hints.0 != second {
-            self.hints = (second, 0);
-        }
-        let may = self.hints.1 < HINTS_PER_SECOND;
-        self.hints.1 += u64::from(may);
-        may
+        self.hints.admit(now, HINTS_PER_SECOND)
     }
 
     /// Does everything that is due at `now`. Call it after everything that arrived was handed over.
@@ -522,7 +518,7 @@ impl Engine {
                 self.drop_turn();
                 continue;
             };
-            if peer.owes_accept() || peer.attempt_at().is_some_and(|at| at <= now) {
+            if peer.has_pending_accept() || peer.attempt_at().is_some_and(|at| at <= now) {
                 if Self::build_accept(now, peer, &mut self.train, &mut self.shared) {
                     self.train_peer = None;
                     return true;

@@ -1,6 +1,7 @@
 //! The packet sizes that the routes to other hosts carry, as far as the driver knows.
 
 use super::Engine;
+use crate::event_rate::EventRate;
 use crate::limits::{ETHERNET_MTU, MIN_MTU};
 use crate::log::LogRecord;
 use crate::time::{Duration, Instant};
@@ -18,7 +19,7 @@ const STANDS: Duration = Duration::from_secs(1);
 
 /// Most queries in a second: anyone can send HELLOs from forged addresses, and an answer costs
 /// system calls.
-const ASKED_PER_SECOND: u32 = 500;
+const ASKED_PER_SECOND: u64 = 500;
 
 /// A query for the packet size that the route to `address` carries: answer with
 /// [`Engine::set_route_mtu`].
@@ -54,8 +55,7 @@ pub(crate) struct Paths {
     hosts: BTreeMap<IpAddr, Host>,
     /// The hosts in the order in which they were asked about.
     order: VecDeque<IpAddr>,
-    /// The current second, and the queries in it.
-    asked: (u64, u32),
+    asked: EventRate,
 }
 
 impl Paths {
@@ -84,13 +84,7 @@ impl Paths {
     }
 
     fn may_ask(&mut self, now: Instant) -> bool {
-        let second = now.as_nanos() / 1_000_000_000;
-        if self.asked.0 != second {
-            self.asked = (second, 0);
-        }
-        let may = self.asked.1 < ASKED_PER_SECOND && self.wanted.len() < MOST_HOSTS;
-        self.asked.1 += u32::from(may);
-        may
+        self.wanted.len() < MOST_HOSTS && self.asked.admit(now, ASKED_PER_SECOND)
     }
 
     /// Queries the route to `address`, where the connection with `node` goes from now on.

@@ -16,12 +16,12 @@ impl Engine {
     /// one for each peer, and so do events that undo each other. Outcomes do not merge: there is
     /// one for each message that the program sent with `notify`.
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.poll_event_beside(None)
+        self.poll_event_holding(None)
     }
 
     /// As [`Engine::poll_event`] while the driver holds a message from `held` that the program did
     /// not take: the end of that session is not told yet.
-    pub fn poll_event_beside(&mut self, held: Option<Source>) -> Option<Event> {
+    pub fn poll_event_holding(&mut self, held: Option<Source>) -> Option<Event> {
         // The peer of a message that is held stays listed.
         for _ in 0..self.shared.peers_with_events.len() {
             let key = self.shared.peers_with_events.pop_front()?;
@@ -186,14 +186,17 @@ impl Engine {
         Some((Source { node, session }, message))
     }
 
-    /// Returns a value if other messages of a peer fill the memory for its session: no message that
-    /// `wanted` admits can come before the program takes some of them. The value is how many bytes
-    /// they count, and the channels on which the program can take some. `None` if `wanted` admits
-    /// more than one peer or channel.
+    /// Detects that messages which the program did not take hold back all that `wanted` admits:
+    /// they fill the memory of the peer's session. Returns the bytes that they count, and the
+    /// channels on which the program can take some. Returns `None` if nothing is held back, or if
+    /// `wanted` admits more than one peer or channel.
     #[must_use]
-    pub fn full_beside(&self, wanted: Filter) -> Option<(u64, Vec<ChannelId>)> {
+    pub fn blocked_by_unread(&self, wanted: Filter) -> Option<(u64, Vec<ChannelId>)> {
         let (node, channel) = (wanted.node()?, wanted.channel()?);
-        self.active_peer(node)?.session.inbox.full_beside(channel)
+        self.active_peer(node)?
+            .session
+            .inbox
+            .blocked_by_unread(channel)
     }
 
     /// Returns why the newest session with `node` ended, if neither an event nor this function told

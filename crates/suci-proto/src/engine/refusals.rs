@@ -36,7 +36,7 @@ impl Engine {
             && self.may_hint(now)
         {
             let target = NodeId(target);
-            self.turn_away(&packet, target, RefusedCode::Version, Trust::Stranger);
+            self.send_refused(&packet, target, RefusedCode::Version, Trust::Stranger);
             if target == self.shared.identity.node {
                 self.tell_mismatch(&packet, RefusedReason::Version);
             }
@@ -45,7 +45,7 @@ impl Engine {
 
     /// Sends REFUSED under `asked`, the node ID that the caller asked for: by this ID the caller
     /// finds its attempt, even if it is not ours.
-    pub(super) fn turn_away(
+    pub(super) fn send_refused(
         &mut self,
         packet: &ArrivedPacket<'_>,
         asked: NodeId,
@@ -83,7 +83,7 @@ impl Engine {
         code: RefusedCode,
     ) {
         self.shared.counters.handshake_rejected += 1;
-        self.turn_away(packet, init.target, code, Trust::Stranger);
+        self.send_refused(packet, init.target, code, Trust::Stranger);
         self.tell_mismatch(
             packet,
             match code {
@@ -143,7 +143,7 @@ impl Peer {
     /// takes to try all keys.
     fn on_mismatch(&mut self, now: Instant, reason: RefusedReason, shared: &mut super::Shared) {
         self.life.note_cause(LostCause::Refused(reason));
-        self.challenge_claim();
+        self.ask_for_sign_of_life();
         let all_refused = self.life.keys_differ(now);
         if self.connection.is_none() || all_refused {
             self.tell_refused(reason, shared);

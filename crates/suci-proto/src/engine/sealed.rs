@@ -268,9 +268,9 @@ impl Engine {
         })
     }
 
-    /// Counts what an INIT from `source` cost whose message a key fitted: a key exchange if it was
-    /// answered. If not, it counts as one that no key fits, so that who repeats it cannot have it
-    /// read without end.
+    /// Counts the cost of an INIT from `source` whose message a key fitted: a key exchange if the
+    /// INIT was answered. Otherwise it counts as one that no key fits, so that a sender that
+    /// repeats it cannot have it read without end.
     pub(super) fn count_handshake(
         &mut self,
         now: Instant,

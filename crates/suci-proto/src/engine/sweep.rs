@@ -4,6 +4,7 @@
 use super::Engine;
 use crate::event::EndReason;
 use crate::peer::Peer;
+use crate::planted;
 use crate::time::{Duration, Instant, earlier};
 
 /// Time between two sweeps over all peers while some wait for socket credit.
@@ -56,9 +57,9 @@ impl Engine {
 
     /// Asks idle peers to return credit, and serves the waiting peers, while something is short.
     pub(super) fn sweep(&mut self, now: Instant) {
-        if now >= self.ask_at && self.shared.memory.take_up_want() {
+        if now >= self.ask_at && self.shared.memory.take_wanted() {
             self.ask_at = now + ASKING;
-            self.ask_the_silent(now, false);
+            self.ask_silent_peers(now, false);
         }
         let crowd = self.shared.admission_queue.len(now);
         if self.sweep_at() > now || !self.is_sweep_needed() {
@@ -83,11 +84,10 @@ impl Engine {
 
     /// Dismisses one peer for each of the `crowd` nodes that wait for a slot, but only peers that
     /// were idle or had their slot for long enough. `crowd` counts all waiting strangers as one.
-    /// The other strangers, for whom `strangers` slots must be free, only get those of idle
-    /// strangers, so that an attacker with many names takes no slot of a known node.
+    /// The other strangers need `strangers` free slots. They only get those of idle strangers, so
+    /// that an attacker with many names takes no slot of a known node.
     fn free_slots(&mut self, now: Instant, crowd: usize, strangers: usize) {
-        #[cfg(suci_plant)]
-        if crate::plant::active("slots-never-freed") {
+        if planted("slots-never-freed") {
             return;
         }
         let shares = &self.shared.shares;
@@ -137,7 +137,7 @@ impl Engine {
     pub(super) fn ask_silent_strangers(&mut self, now: Instant) {
         if now >= self.ask_strangers_at {
             self.ask_strangers_at = now + ASKING;
-            self.ask_the_silent(now, true);
+            self.ask_silent_peers(now, true);
         }
     }
 
@@ -145,7 +145,7 @@ impl Engine {
     /// peer that died silently would keep its memory for ever. A peer without a connection would
     /// need a contended slot to answer: it is not asked, and its session ends after the usual
     /// silence.
-    fn ask_the_silent(&mut self, now: Instant, only_strangers: bool) {
+    fn ask_silent_peers(&mut self, now: Instant, only_strangers: bool) {
         let resumed = self.resumed_at;
         let meant = |stranger| stranger || !only_strangers;
         let peers = self.peers.iter_others();
@@ -162,7 +162,7 @@ impl Engine {
             self.update(key, |peer, shared| peer.end(now, EndReason::Silent, shared));
         }
         for key in asked {
-            self.update(key, |peer, _| peer.challenge_claim());
+            self.update(key, |peer, _| peer.ask_for_sign_of_life());
         }
     }
 

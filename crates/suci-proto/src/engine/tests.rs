@@ -525,7 +525,7 @@ fn f21_the_last_control_packet_is_kept_for_an_answer_while_a_question_is_under_w
         world.engines[host].begin_cycle(now);
         world.engines[host].handle_timeout(now);
         for _ in 0..2 {
-            world.peer(host, other).challenge_claim();
+            world.peer(host, other).ask_for_sign_of_life();
             let key = world.engines[host].peer_key(id(other)).unwrap();
             world.engines[host].touch(key);
             questions.extend(world.outgoing(host));

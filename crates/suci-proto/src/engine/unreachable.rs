@@ -38,16 +38,13 @@ impl Engine {
     /// [`Engine::handle_timeout`].
     pub fn on_undelivered(&mut self, now: Instant, report: &Undelivered<'_>) {
         self.shared.counters.unreachable += 1;
-        let second = now.as_nanos() / 1_000_000_000;
-        if self.reports.0 != second {
-            self.reports = (second, [0; 2]);
-        }
-        let [network, kernel] = &mut self.reports.1;
-        let handled = if report.local { kernel } else { network };
-        if *handled >= REPORTS_PER_SECOND {
+        let handled = match report.local {
+            true => &mut self.reports_of_kernel,
+            false => &mut self.reports_of_network,
+        };
+        if !handled.admit(now, REPORTS_PER_SECOND) {
             return;
         }
-        *handled += 1;
         let mut touched = Vec::new();
         for (key, peer) in self.peers.iter_active_mut() {
             if peer.on_undelivered(now, report, &mut self.shared) {

@@ -173,7 +173,7 @@ impl Engine {
         if self.ranks.turn.is_some() {
             // Bulk data may have filled the train: charge it in the order of peers, too.
             self.ranks.sending.charge(self.train.len());
-            self.dirty.owe(key, self.train.len());
+            self.dirty.debit(key, self.train.len());
         } else if self.train_is_last {
             self.dirty.finish_front(self.train.len());
         } else {

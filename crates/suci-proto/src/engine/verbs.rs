@@ -567,7 +567,7 @@ impl Engine {
         let all = self.peers.iter_active().map(|(_, peer)| {
             let outbox = &peer.session.outbox;
             let open = outbox.queued().open().messages;
-            let others = outbox.open_untold();
+            let others = outbox.open_internal();
             (peer.node, open.saturating_sub(others), peer.events.failed())
         });
         all.filter(|(_, open, failed)| *open > 0 || *failed > 0)

@@ -119,7 +119,7 @@ impl Backlog {
     }
 
     /// Returns the first HELLO that waits and comes from none of these sources.
-    pub(crate) fn first_beside(&self, sources: &[SourcePrefix]) -> Option<Claim> {
+    pub(crate) fn first_except(&self, sources: &[SourcePrefix]) -> Option<Claim> {
         let claims = self.by_ticket.values().map(|waiting| waiting.claim);
         let mut others = claims.filter(|claim| !sources.contains(&claim.origin.to.ip().into()));
         others.next()
@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(wait(&mut backlog, 2), MOST_OF_SOURCE);
         assert_eq!(wait(&mut backlog, 3), MOST_OF_SOURCE);
         let sources = [1, 2].map(|host| from(host, 0).origin.to.ip().into());
-        let first = backlog.first_beside(&sources).unwrap();
+        let first = backlog.first_except(&sources).unwrap();
         assert_eq!(first.origin, from(3, 0).origin);
         backlog.leave(&from(2, 0));
         assert_eq!(backlog.enter(at(0), &from(2, 9_999)), Wait::Begins);

@@ -107,9 +107,9 @@ impl PendingInits {
         let (mut admitted, mut known) = (self.admitted.count(now), self.known.count(now));
         let mut strangers = self.strangers.count(now);
         match caller {
-            Caller::Admitted(name) => admitted = self.admitted.beside(now, name),
-            Caller::Known(name) => known = self.known.beside(now, name),
-            Caller::Stranger { name, .. } => strangers = self.strangers.beside(now, name),
+            Caller::Admitted(name) => admitted = self.admitted.count_others(now, name),
+            Caller::Known(name) => known = self.known.count_others(now, name),
+            Caller::Stranger { name, .. } => strangers = self.strangers.count_others(now, name),
         }
         let newcomers = known.saturating_add(strangers);
         let fits = admitted.saturating_add(newcomers) < room.packets;
@@ -148,7 +148,7 @@ impl PendingInits {
             return false;
         };
         let most = most_strangers(room.slots);
-        let strangers = self.strangers.beside(now, name);
+        let strangers = self.strangers.count_others(now, name);
         if strangers <= most / CROWDED || planted("sources-uncapped") {
             return false;
         }
@@ -306,7 +306,8 @@ impl Tally {
         current.saturating_add(previous)
     }
 
-    fn beside(&mut self, now: Instant, name: u64) -> u64 {
+    /// As [`count`](Self::count), without `name`.
+    fn count_others(&mut self, now: Instant, name: u64) -> u64 {
         let all = self.count(now);
         all.saturating_sub(u64::from(self.entry(name).is_some()))
     }
@@ -394,13 +395,13 @@ mod tests {
             tally.add(at(0), name);
         }
         assert_eq!(tally.count(at(0)), 5);
-        assert_eq!(tally.beside(at(0), 4), 4, "its own slot");
+        assert_eq!(tally.count_others(at(0), 4), 4, "its own slot");
         tally.remove(at(0), 1);
         tally.remove(at(0), 1);
         assert_eq!(tally.count(at(0)), 4, "an INIT counts once");
         assert_eq!(tally.count(at(1_999)), 4, "still expected");
         assert_eq!(tally.count(at(2_000)), 0);
-        assert_eq!(tally.beside(at(2_000), 4), 0, "nor has it a slot");
+        assert_eq!(tally.count_others(at(2_000), 4), 0, "nor has it a slot");
     }
 
     #[test]

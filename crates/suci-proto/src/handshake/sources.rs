@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 
 /// Counters of prefixes. Two prefixes may share a counter: then their callers are counted together.
-/// The hash that chooses the counter is keyed, so nobody can choose whom to be counted with.
+/// The hash that chooses the counter is keyed, so nobody can choose a prefix to be counted with.
 const COUNTERS: usize = 1 << 10;
 
 /// The part of a source address that one sender holds: an IPv4 address, or the upper 64 bits of an
@@ -68,8 +68,7 @@ impl SourceCounts {
         self.change(0, source, |count| count.saturating_add(1));
     }
 
-    /// Counts one caller less, who was counted in the current period (`ago` is 0) or in the one
-    /// before (1).
+    /// Counts one caller less: one of the current period (`ago` is 0) or of the one before (1).
     pub(super) fn remove(&mut self, period: u64, ago: usize, source: u64) {
         self.advance(period);
         self.change(ago, source, |count| count.saturating_sub(1));

@@ -252,7 +252,7 @@ impl Assembly {
         }
         self.reserve(pool, chunk);
         let range = part.offset..part.end_offset();
-        if !self.got.intersects(range.clone()) || planted_overwrite() {
+        if !self.got.intersects(range.clone()) || planted("overlap-overwrites") {
             self.write(part, range.clone());
         } else {
             // Some of it arrived before: write only the missing ranges.
@@ -401,12 +401,4 @@ impl Assembly {
         let buffer = self.buffer.as_ref().map_or(0, Buffer::heap);
         size_of::<Self>() + self.got.heap() + buffer + self.header_len()
     }
-}
-
-/// Returns true if the fault `overlap-overwrites` is planted.
-fn planted_overwrite() -> bool {
-    #[cfg(suci_plant)]
-    return crate::plant::active("overlap-overwrites");
-    #[cfg(not(suci_plant))]
-    false
 }

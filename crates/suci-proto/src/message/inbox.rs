@@ -98,16 +98,16 @@ pub struct Inbox {
     permitted: Layers,
     /// Channels that the peer finished and whose messages the program took.
     finished: Finished,
-    /// Channels in `finished` of which the program was not told yet.
-    untold: Finished,
+    /// Channels in `finished` whose end was not reported to the program yet.
+    unreported: Finished,
     /// The number of channels that the peer ever opened.
     opened: u64,
     /// The bound of open channels.
     max_channels: u64,
-    /// The number of channels that the last MAX_CHANNELS lets the peer open in all.
-    channels_told: u64,
-    /// True if the packet with the last MAX_CHANNELS was lost.
-    channels_untold: bool,
+    /// The number of channels that the newest MAX_CHANNELS lets the peer open in all.
+    channels_announced: u64,
+    /// True if the packet with the newest MAX_CHANNELS was lost.
+    channels_lost: bool,
     /// The channel used last, since most frames belong to it.
     recent: Option<(ChannelId, usize)>,
     /// Channels with a message that the program can take. Each channel is served one message at a
@@ -179,11 +179,11 @@ impl Inbox {
             refusals: BTreeMap::new(),
             permitted: Layers::ALL,
             finished: Finished::default(),
-            untold: Finished::default(),
+            unreported: Finished::default(),
             opened: 0,
             max_channels: limits.max_channels,
-            channels_told: limits.max_channels,
-            channels_untold: false,
+            channels_announced: limits.max_channels,
+            channels_lost: false,
             ready: Scheduler::default(),
             replies: VecDeque::new(),
             for_layers: None,
@@ -353,7 +353,7 @@ impl Inbox {
                     self.list_update(index);
                 }
             }
-            SentFrame::MaxChannels => self.channels_untold = true,
+            SentFrame::MaxChannels => self.channels_lost = true,
             _ => {}
         }
     }
@@ -449,7 +449,7 @@ impl Inbox {
         self.accounts.session_limit
     }
 
-    /// Returns true if the session's limit should be announced. `told` is the last announced limit.
+    /// Returns true if the session's limit should be announced. `told` is the newest announced one.
     /// It should if it moved by a quarter of the window, or if messages were taken that may use a
     /// reserve and the peer may have no other credit left.
     #[must_use]
@@ -461,7 +461,7 @@ impl Inbox {
     }
 
     /// Notes that the session's limit was announced.
-    pub fn on_session_limit_told(&mut self) {
+    pub fn on_session_limit_announced(&mut self) {
         self.took_reserved = false;
     }
 

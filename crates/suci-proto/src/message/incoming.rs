@@ -225,7 +225,7 @@ impl IncomingChannel {
             accounts,
         )?;
         let size = header.len().saturating_add(frag.data.len());
-        if start.kind == Kind::VOID && !planted_delivery() {
+        if start.kind == Kind::VOID && !planted("void-delivered") {
             let charge = charge(len64(frag.data.len()), header.len());
             return Ok(Some(self.discard(index, charge)));
         }
@@ -254,14 +254,14 @@ impl IncomingChannel {
     fn discard(&mut self, index: usize, charge: u64) -> Freed {
         self.put(index, Slot::Void { charge });
         self.settle();
-        self.free_passed_over()
+        self.free_skipped()
     }
 
     /// Skips messages at the front that the program never takes, and returns their credit to the
     /// sender.
-    fn free_passed_over(&mut self) -> Freed {
+    fn free_skipped(&mut self) -> Freed {
         let freed = Freed {
-            charge: self.pass_over(),
+            charge: self.skip_front(),
             large: 0,
         };
         self.consume(freed.charge);
@@ -331,7 +331,8 @@ impl IncomingChannel {
     /// them.
     fn is_next_to_place(&self, index: usize) -> bool {
         let mut earlier = self.slots.iter().take(index);
-        self.packed.is_empty() && earlier.all(|slot| slot.is_placed() || planted_placement())
+        self.packed.is_empty()
+            && earlier.all(|slot| slot.is_placed() || planted("placed-out-of-order"))
     }
 
     /// Moves the bytes of messages from lent memory to ours.
@@ -441,10 +442,10 @@ impl IncomingChannel {
 
     /// Skips messages at the front that the program never takes. Returns their charges.
     #[inline]
-    fn pass_over(&mut self) -> u64 {
+    fn skip_front(&mut self) -> u64 {
         let mut freed = 0_u64;
         while self.packed.is_empty()
-            && let Some(slot) = self.slots.pop_front_if(|slot| slot.is_passed_over())
+            && let Some(slot) = self.slots.pop_front_if(|slot| slot.is_skipped())
         {
             freed = freed.saturating_add(slot.charge());
             self.leave(1);
@@ -648,7 +649,7 @@ impl IncomingChannel {
             state: AnnouncementState::Refused(reason),
         });
         self.settle();
-        self.free_passed_over()
+        self.free_skipped()
     }
 
     /// Returns the answer to the newest RTS.
@@ -676,40 +677,15 @@ impl IncomingChannel {
     }
 }
 
-#[cfg(not(suci_plant))]
-fn planted_placement() -> bool {
-    false
-}
-
-/// Returns true if the fault `placed-out-of-order` is planted: bytes get ahead of earlier messages.
-#[cfg(suci_plant)]
-fn planted_placement() -> bool {
-    crate::plant::active("placed-out-of-order")
-}
-
-#[cfg(not(suci_plant))]
-fn planted_delivery() -> bool {
-    false
-}
-
-/// Returns true if the fault `void-delivered` is planted: cancelled messages reach the program.
-#[cfg(suci_plant)]
-fn planted_delivery() -> bool {
-    crate::plant::active("void-delivered")
-}
-
 /// Returns by how much consumption moves the limits: by the charge, unless a fault is planted.
 pub(super) fn planted_consumption(charge: u64) -> u64 {
-    #[cfg(suci_plant)]
-    {
-        if crate::plant::active("memory-credit-double") {
-            return charge.saturating_mul(2);
-        }
-        if crate::plant::active("window-never-reopened") {
-            return 0;
-        }
+    if planted("window-never-reopened") {
+        0
+    } else if planted("memory-credit-double") {
+        charge.saturating_mul(2)
+    } else {
+        charge
     }
-    charge
 }
 
 #[cfg(test)]

@@ -71,9 +71,9 @@ pub struct Put<'a> {
     pub reference: Option<(&'a Bytes, Range<usize>)>,
 }
 
-/// The parameters of the handshake that the peer told.
+/// Parameters of the handshake that the peer announced.
 #[derive(Clone, Copy, Debug)]
-struct Told {
+struct PeerParams {
     /// The memory credit that every channel starts with.
     window: u64,
     /// The layers that this node may use.
@@ -82,7 +82,7 @@ struct Told {
     denied: Layers,
 }
 
-impl Default for Told {
+impl Default for PeerParams {
     fn default() -> Self {
         Self {
             window: 0,
@@ -135,8 +135,8 @@ pub struct Outbox {
     /// The memory credit that every channel starts with, but for those of groups
     /// ([`ChannelId::window`]).
     channel_limit: u64,
-    /// The parameters of the handshake, once it told them.
-    told: Option<Told>,
+    /// Parameters of the peer, once the handshake announced them.
+    peer_params: Option<PeerParams>,
     /// The memory credit of the session: granted, and used.
     session_limit: u64,
     session_used: u64,
@@ -181,7 +181,7 @@ impl Outbox {
             peer_max_message: u64::MAX,
             unannounced: 0,
             channel_limit: limits.ride,
-            told: None,
+            peer_params: None,
             session_limit: limits.ride,
             session_used: 0,
             queued: ByClass::default(),
@@ -226,8 +226,8 @@ impl Outbox {
 
     /// Sets the memory credit that every channel starts with, from the handshake. Never lowers it.
     pub fn set_initial_channel_limit(&mut self, limit: u64) {
-        let told = self.told.get_or_insert_default();
-        told.window = told.window.max(limit);
+        let params = self.peer_params.get_or_insert_default();
+        params.window = params.window.max(limit);
         self.channel_limit = self.channel_limit.max(limit);
         let channels: Vec<_> = self.by_id.iter().map(|(id, at)| (*id, *at)).collect();
         channels
@@ -509,10 +509,10 @@ impl Outbox {
 
     /// Returns the same for all channels whose messages no program waits for.
     #[must_use]
-    pub fn open_untold(&self) -> u64 {
+    pub fn open_internal(&self) -> u64 {
         let layers = self.by_id.range(ChannelId::MEMBERSHIP..);
-        let untold = layers.filter(|(id, _)| id.is_untold());
-        let open = untold.filter_map(|(_, index)| Some(self.channels.get(*index)?.open()));
+        let internal = layers.filter(|(id, _)| id.is_internal());
+        let open = internal.filter_map(|(_, index)| Some(self.channels.get(*index)?.open()));
         open.sum()
     }
 

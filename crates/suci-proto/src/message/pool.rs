@@ -272,8 +272,8 @@ impl Buffer {
         data.get(..len.min(self.len)).unwrap_or_default()
     }
 
-    /// Returns the finished message. A shelved buffer returns to the pool when the last reference
-    /// is dropped.
+    /// Returns the finished message. A buffer of the pool returns there when the last reference is
+    /// dropped.
     pub(super) fn freeze(mut self) -> Bytes {
         match &mut self.memory {
             Storage::Own(_, Some(_)) | Storage::Supplied(_) => Bytes::from_owner(self),

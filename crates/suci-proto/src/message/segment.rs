@@ -4,6 +4,7 @@
 use super::frames::{EncodedShape, FrameQueue};
 use super::{Completion, Outcome, Outgoing, SmallOutgoing, charge, len64, to_usize};
 use crate::limits::MIN_PIECE;
+use crate::planted;
 use crate::time::Instant;
 use crate::types::{ChannelId, Kind, MessageNumber};
 use crate::wire::{FragHead, Frame, Rts, Start};
@@ -719,22 +720,14 @@ fn fit(head: &mut FragHead<'_>, wanted: usize, room: usize) -> Option<usize> {
     (!sliver).then_some(len)
 }
 
-#[cfg(not(suci_plant))]
-fn planted_shift(span: Range<usize>, _len: usize) -> Range<usize> {
-    span
-}
-
 /// Returns `span`, or with the planted fault `retransmit-wrong-range` the bytes one further.
-#[cfg(suci_plant)]
 fn planted_shift(span: Range<usize>, len: usize) -> Range<usize> {
-    if !crate::plant::active("retransmit-wrong-range") {
-        return span;
+    if planted("retransmit-wrong-range") {
+        return match span.end < len {
+            true => span.start.saturating_add(1)..span.end.saturating_add(1),
+            false if span.start > 0 => span.start.saturating_sub(1)..span.end.saturating_sub(1),
+            false => span,
+        };
     }
-    if span.end < len {
-        span.start.saturating_add(1)..span.end.saturating_add(1)
-    } else if span.start > 0 {
-        span.start.saturating_sub(1)..span.end.saturating_sub(1)
-    } else {
-        span
-    }
+    span
 }

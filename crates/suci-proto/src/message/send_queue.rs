@@ -9,6 +9,7 @@ use super::buffer_cache::BufferCache;
 use super::frames::{ChannelLease, FrameBufferCache, FrameQueue, OpenBlock};
 use super::segment::{Content, Filling, SendSegment};
 use super::{Completion, Held, Outcome, Outgoing, SmallOutgoing};
+use crate::planted;
 use crate::ranges::RangeSet;
 use crate::time::Instant;
 use crate::types::{ChannelId, MessageNumber};
@@ -338,13 +339,13 @@ impl SendQueue {
         if count < segment.count {
             let front = segment.take_front(count);
             self.segments.insert(index, front);
-            self.settle();
+            self.advance_unsent();
         }
         index.saturating_add(1)
     }
 
     /// Moves `unsent` past the segments that were completely sent or refused.
-    fn settle(&mut self) {
+    fn advance_unsent(&mut self) {
         while let Some(segment) = self.segments.get(self.unsent) {
             let end = segment.end();
             let refused = segment.announced && self.acked.covers(segment.start..end);
@@ -384,7 +385,7 @@ impl SendQueue {
         }
         self.unsent = self.unsent.saturating_add(1);
         if self.has_unsent() {
-            self.settle();
+            self.advance_unsent();
         }
         end_number
     }
@@ -486,7 +487,7 @@ impl SendQueue {
                 counted = self.complete(from..to, &span, released);
             }
         }
-        self.settle();
+        self.advance_unsent();
         self.pop_over(&span, channel, out, released);
         let first = self.segments.front().map_or(self.end, |s| s.start);
         self.acked.remove(0..first);
@@ -725,8 +726,7 @@ impl SendQueue {
 
 /// Returns the outcome of a message that was sent and not fully acknowledged.
 fn unacknowledged() -> Outcome {
-    #[cfg(suci_plant)]
-    if crate::plant::active("delivered-unacknowledged") {
+    if planted("delivered-unacknowledged") {
         return Outcome::Delivered;
     }
     Outcome::Unknown

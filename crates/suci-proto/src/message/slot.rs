@@ -28,10 +28,10 @@ pub(super) enum Slot {
     Pieces(Box<Assembly>),
     /// Complete after it arrived in pieces.
     Assembled(Box<Assembly>),
-    /// The program refused it. The charge stays until it is passed over.
+    /// The program refused it. The charge stays until the message is skipped.
     Refused { charge: u64 },
     /// Arrived completely and is discarded, since its sender cancelled it ([`Kind::VOID`]). The
-    /// charge stays until it is passed over.
+    /// charge stays until the message is skipped.
     Void { charge: u64 },
 }
 
@@ -95,7 +95,7 @@ impl Slot {
     }
 
     /// Returns true if the program never takes it.
-    pub(super) fn is_passed_over(&self) -> bool {
+    pub(super) fn is_skipped(&self) -> bool {
         matches!(self, Self::Refused { .. } | Self::Void { .. })
     }
 
@@ -109,7 +109,7 @@ impl Slot {
 
     /// Returns true if it delays no message behind it.
     pub(super) fn is_settled(&self) -> bool {
-        self.is_complete() || self.is_passed_over()
+        self.is_complete() || self.is_skipped()
     }
 }
 

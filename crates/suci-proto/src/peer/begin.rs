@@ -24,7 +24,7 @@ const MOST_PREVIOUS: usize = 4;
 
 /// Returns how many channels a peer may open towards a session with this window: they take no more
 /// memory than messages may.
-pub(super) fn channels_beside(window: u64) -> u64 {
+pub(super) fn channels_for(window: u64) -> u64 {
     let channels = window / limits::CHANNEL_MEMORY;
     channels.clamp(limits::MIN_CHANNELS, limits::MAX_CHANNELS)
 }
@@ -66,7 +66,7 @@ impl Peer {
             && (grant.is_some() || !self.book.is_empty())
             && let Some(promise) = promise.take()
         {
-            self.furnish(promise);
+            self.set_promise(promise);
         }
         let Some(grant) = grant else {
             shared.memory.release(promise.unwrap_or_default());
@@ -85,7 +85,7 @@ impl Peer {
             recovery: Recovery::new(first, round_trip),
             grant,
             max_datagram,
-            memory_told: promise.as_ref().map_or(present, |other| other.window),
+            memory_announced: promise.as_ref().map_or(present, |other| other.window),
             mode: self.mode(),
             early: None,
         };
@@ -113,12 +113,12 @@ impl Peer {
     }
 
     /// Gives the session the promised memory.
-    pub(super) fn furnish(&mut self, promise: Promise) {
+    pub(super) fn set_promise(&mut self, promise: Promise) {
         let window = promise.window;
         self.session.promise = promise;
         let inbox = &mut self.session.inbox;
         inbox.set_windows(window / 2, window);
-        inbox.set_max_channels(channels_beside(window));
+        inbox.set_max_channels(channels_for(window));
     }
 
     /// Returns an index and tag for packets to us.
@@ -136,7 +136,7 @@ impl Peer {
             generation: credit.generation,
             limit: credit.limit,
             control: credit.control,
-            memory: beginning.memory_told,
+            memory: beginning.memory_announced,
         }
     }
 
@@ -162,7 +162,7 @@ impl Peer {
             max_datagram,
             unattended: config.unattended,
             mode: self.mode(),
-            max_channels: self.session.inbox.channels_told(),
+            max_channels: self.session.inbox.channels_announced(),
             layers: self.layers_to_tell(config),
             node_keys: config.security.has_node_keys(),
             extensions: wire::EXTENSION_MODE

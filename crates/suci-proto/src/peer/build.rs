@@ -179,7 +179,7 @@ impl Peer {
             }
         }
         self.replace_if_used_up(now, shared);
-        self.settle_mode(now);
+        self.update_mode(now);
         let Some(mut connected) = self.connected() else {
             return Built::Nothing;
         };
@@ -209,7 +209,7 @@ impl Peer {
     }
 
     /// Updates the mode of the traffic, and announces a change to the peer.
-    fn settle_mode(&mut self, now: Instant) {
+    fn update_mode(&mut self, now: Instant) {
         if let Some(connection) = &mut self.connection {
             let window = connection.congestion.window();
             let queued = self.session.outbox.queued().open().bytes;
@@ -412,7 +412,7 @@ impl Connected<'_> {
         let memory_due = || connection.memory_due(&self.session.inbox, self.is_over);
         let (size, within_limit) = match connection.credit.may_send_control(number, now) {
             ControlAllowance::WithinLimit => (connection.mtu.current(), true),
-            ControlAllowance::Reserve if connection.wants_beyond(now) || memory_due() => {
+            ControlAllowance::Reserve if connection.wants_reserve(now) || memory_due() => {
                 (limits::CONTROL_PACKET, false)
             }
             ControlAllowance::Reserve => return None,

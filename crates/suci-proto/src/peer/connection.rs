@@ -187,7 +187,7 @@ pub(crate) struct Connection {
     pub(crate) reserve: u64,
     pub(crate) ecn: EcnValidation,
     /// Session memory limit last announced to the peer.
-    pub(crate) memory_told: u64,
+    pub(crate) memory_announced: u64,
     /// Bytes of packets with messages since the last PING sent or acknowledgement received.
     pub(crate) since_ping: u64,
     /// When the last packet with a PING was sent, until it or a later one is acknowledged.
@@ -253,7 +253,7 @@ pub(crate) struct Beginning {
     /// The largest UDP payload in the parameters.
     pub(crate) max_datagram: usize,
     /// Session memory limit in the first grant.
-    pub(crate) memory_told: u64,
+    pub(crate) memory_announced: u64,
     /// The mode in the parameters.
     pub(crate) mode: Mode,
     /// The highest packet number that came before ACCEPT. It was drained from our socket, so it
@@ -287,7 +287,7 @@ impl Connection {
             recovery,
             grant,
             max_datagram: _,
-            memory_told,
+            memory_announced,
             mode,
             early: _,
         } = beginning;
@@ -316,7 +316,7 @@ impl Connection {
             acks_ride: false,
             reserve: 0,
             ecn: EcnValidation::default(),
-            memory_told,
+            memory_announced,
             since_ping: 0,
             pinged_at: None,
             paced_until: None,
@@ -365,7 +365,7 @@ impl Connection {
     }
 
     /// Returns true if the peer announced this extension. We announce all that we support.
-    pub(crate) fn speaks(&self, extension: u64) -> bool {
+    pub(crate) fn supports(&self, extension: u64) -> bool {
         self.params.extensions & extension != 0
     }
 

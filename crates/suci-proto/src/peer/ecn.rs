@@ -1,6 +1,7 @@
 //! The decision to mark packets to a peer as ECN-capable (RFC 3168), and the check that marked
 //! packets arrive.
 
+use crate::planted;
 use crate::time::{Duration, Instant};
 use crate::wire::EcnCounts;
 
@@ -68,8 +69,7 @@ impl EcnValidation {
 
     /// Notes that the probe timer fired for the `count`th time in a row.
     pub(crate) fn on_probe_timeout(&mut self, count: u32) {
-        #[cfg(suci_plant)]
-        if crate::plant::active("marks-never-stop") {
+        if planted("marks-never-stop") {
             return;
         }
         if count >= TIMEOUTS && !self.is_stopped() {

@@ -8,6 +8,7 @@ use crate::event::{EndReason, Event, Side};
 use crate::handler::Handler;
 use crate::log::LogRecord;
 use crate::message::{Message, Outcome, undelivered};
+use crate::planted;
 use crate::time::Instant;
 use crate::wire::close_code;
 use std::collections::VecDeque;
@@ -164,7 +165,7 @@ fn ended_session(mut old: Session, ending: Ending, shared: &mut Shared) -> Remai
     };
     let mut outcomes = old.outbox.end();
     // Nothing of the program's depends on these.
-    outcomes.retain(|ended| !ended.channel.is_untold());
+    outcomes.retain(|ended| !ended.channel.is_internal());
     for ended in &mut outcomes {
         ended.outcome = planted_outcome(ended.outcome, reason);
     }
@@ -193,17 +194,12 @@ fn ended_session(mut old: Session, ending: Ending, shared: &mut Shared) -> Remai
     }
 }
 
-#[cfg(not(suci_plant))]
-fn planted_outcome(outcome: Outcome, _reason: EndReason) -> Outcome {
-    outcome
-}
-
 /// Returns `outcome`, or with the planted fault `outcome-wrong-after-restart` reports a message
 /// that may have arrived as not delivered.
-#[cfg(suci_plant)]
 fn planted_outcome(outcome: Outcome, reason: EndReason) -> Outcome {
-    let wrong = reason == EndReason::Restarted && outcome == Outcome::Unknown;
-    if wrong && crate::plant::active("outcome-wrong-after-restart") {
+    if planted("outcome-wrong-after-restart")
+        && (reason, outcome) == (EndReason::Restarted, Outcome::Unknown)
+    {
         return Outcome::NotDelivered;
     }
     outcome

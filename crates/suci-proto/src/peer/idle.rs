@@ -38,7 +38,6 @@ impl Peer {
         }
         // The program was told everything.
         self.events = EventQueue::default();
-        self.cap.shrink();
         self.session.outbox.shrink() && self.session.inbox.shrink()
     }
 }

@@ -51,7 +51,7 @@ impl Peer {
             shared.memory.wait_for_window(self.key);
             return false;
         };
-        self.furnish(promise);
+        self.set_promise(promise);
         let session = &mut self.session;
         let channel_window = session.inbox.channel_window();
         session.outbox.set_initial_channel_limit(channel_window);
@@ -60,7 +60,7 @@ impl Peer {
             .set_peer_max_message(shared.config.max_message);
         session
             .outbox
-            .set_max_channels(session.inbox.channels_told());
+            .set_max_channels(session.inbox.channels_announced());
         session.remote = Some(shared.identity.incarnation);
         true
     }
@@ -119,7 +119,7 @@ impl Peer {
     fn pass_answers(&mut self) -> Result<bool, ProtocolError> {
         let (inbox, outbox) = (&mut self.session.inbox, &mut self.session.outbox);
         let mut passed = false;
-        inbox.on_session_limit_told();
+        inbox.on_session_limit_announced();
         outbox.set_session_limit(inbox.session_limit());
         while let Some(answer) = inbox.poll_answer() {
             passed = true;

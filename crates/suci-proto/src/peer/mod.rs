@@ -278,7 +278,7 @@ impl Peer {
     }
 
     /// Returns true if an acknowledgement waits until the next cycle for a packet that carries it.
-    pub(crate) fn owes_ack(&self) -> bool {
+    pub(crate) fn has_deferred_ack(&self) -> bool {
         self.connection
             .as_ref()
             .is_some_and(|c| c.acks_on_poll() && c.received.deadline().is_some())

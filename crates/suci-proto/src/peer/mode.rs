@@ -112,7 +112,7 @@ impl Connection {
     /// the handshake.
     pub(super) fn mode_due(&self) -> Option<(u64, Mode)> {
         let due = self.modes.due();
-        due.filter(|_| self.speaks(EXTENSION_MODE))
+        due.filter(|_| self.supports(EXTENSION_MODE))
     }
 
     /// Returns true if MODE should be sent in a packet of its own.

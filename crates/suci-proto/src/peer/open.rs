@@ -1,7 +1,7 @@
 //! Making a connection, from either side: the peer's part of the handshake.
 
 use super::Peer;
-use super::begin::channels_beside;
+use super::begin::channels_for;
 use super::connection::{AckSettings, Agreement, Beginning, Connection, End};
 use crate::credit::DrainedKind;
 use crate::engine::{ArrivedPacket, Promise, Shared, finish_handshake, init_packet};
@@ -33,7 +33,7 @@ pub(crate) struct Attempt {
     /// The offer of our INIT, once INIT is made.
     offer: Option<Offer>,
     /// Number of handshakes in a row that the peer refused because its key is another one.
-    key_turn: u32,
+    keys_refused: u32,
     /// ACCEPTs that seemed to answer our INIT and were not authentic.
     forged_accepts: u32,
 }
@@ -103,7 +103,7 @@ impl Attempt {
             address_index: 0,
             cookie: None,
             offer: None,
-            key_turn: 0,
+            keys_refused: 0,
             forged_accepts: 0,
         }
     }
@@ -173,7 +173,7 @@ impl Peer {
     }
 
     /// Returns true if an ACCEPT must be sent.
-    pub(crate) fn owes_accept(&self) -> bool {
+    pub(crate) fn has_pending_accept(&self) -> bool {
         self.accepted.as_ref().is_some_and(|accepted| accepted.due)
     }
 
@@ -219,13 +219,13 @@ impl Peer {
             | RefusedCode::Version => attempt.address_index + 1,
             _ => attempt.address_index,
         };
-        let key_turn = match code {
-            RefusedCode::Key | RefusedCode::NodeKey => attempt.key_turn.wrapping_add(1),
+        let keys_refused = match code {
+            RefusedCode::Key | RefusedCode::NodeKey => attempt.keys_refused.wrapping_add(1),
             _ => 0,
         };
         self.try_later(now, address_index, shared);
         if let Some(attempt) = &mut self.attempt {
-            attempt.key_turn = key_turn;
+            attempt.keys_refused = keys_refused;
         }
         // Other refusals may answer a repeated HELLO of the attempt, whose INIT may still be
         // accepted.
@@ -268,7 +268,7 @@ impl Peer {
         promise: Option<Promise>,
         shared: &mut Shared,
     ) {
-        let mut ride = Ride { peer: self };
+        let mut ride = Requeue { peer: self };
         beginning.recovery.drop_all(&mut ride);
         shared.free_index(local.index);
         shared.shares.release(&mut beginning.grant);
@@ -355,7 +355,7 @@ impl Peer {
         let mut params = self.params(beginning.max_datagram, shared);
         if let Some(Promise { window, .. }) = &promise {
             params.channel_memory = window / 2;
-            params.max_channels = channels_beside(*window);
+            params.max_channels = channels_for(*window);
         }
         let grant = self.first_grant(&mut beginning);
         let ride = self.ride(now, cookie.incarnation, epoch, &mut beginning, shared);
@@ -375,8 +375,8 @@ impl Peer {
             params,
             ride: &ride,
         };
-        let (token, turn) = (attempt.opening.token(), attempt.key_turn);
-        let made = init_packet(shared, first, token, turn, &mut init);
+        let (token, keys_refused) = (attempt.opening.token(), attempt.keys_refused);
+        let made = init_packet(shared, first, token, keys_refused, &mut init);
         let (bytes, handshake) = match made {
             Ok((bytes, initiator)) => (bytes, Handshake(initiator)),
             Err(error) => {
@@ -498,7 +498,7 @@ impl Peer {
     }
 
     /// Asks the peer for a sign of life on the path in use.
-    pub(crate) fn challenge_claim(&mut self) {
+    pub(crate) fn ask_for_sign_of_life(&mut self) {
         if let Some(connection) = &mut self.connection {
             connection.pending.ping = true;
         }
@@ -680,10 +680,10 @@ impl Peer {
         if attempt.forged_accepts < MAX_FORGED_ACCEPTS || planted("accepts-unlimited") {
             return;
         }
-        let (address_index, key_turn) = (attempt.address_index, attempt.key_turn);
+        let (address_index, keys_refused) = (attempt.address_index, attempt.keys_refused);
         self.try_later(now, address_index, shared);
         if let Some(attempt) = &mut self.attempt {
-            attempt.key_turn = key_turn;
+            attempt.keys_refused = keys_refused;
         }
     }
 
@@ -715,7 +715,10 @@ impl Peer {
         if opening.tries() > 1 || accept.epoch != offer.epoch {
             // Send the data on INIT again: after a repeated INIT it would measure a wrong round
             // trip, and with a lower epoch the peer discarded it.
-            offer.beginning.recovery.drop_all(&mut Ride { peer: self });
+            offer
+                .beginning
+                .recovery
+                .drop_all(&mut Requeue { peer: self });
         }
         self.end_before(now, incarnation, epoch, made, layers, shared);
         if !self.has_room_for_session() {
@@ -739,7 +742,7 @@ impl Peer {
             ..
         } = offer;
         if let Some(promise) = promise {
-            self.furnish(promise);
+            self.set_promise(promise);
         }
         let agreement = Agreement {
             local,
@@ -805,11 +808,11 @@ impl Peer {
 }
 
 /// Puts the data on an INIT back into the session's queues.
-struct Ride<'a> {
+struct Requeue<'a> {
     peer: &'a mut Peer,
 }
 
-impl Sink for Ride<'_> {
+impl Sink for Requeue<'_> {
     fn acked(&mut self, _numbers: RangeInclusive<u64>, _frames: &[crate::recovery::SentFrame]) {}
 
     fn lost(&mut self, _numbers: RangeInclusive<u64>, frames: &[crate::recovery::SentFrame]) {

@@ -67,7 +67,7 @@ impl Path {
     }
 
     /// Returns the destination and source of packets to another address of the peer.
-    pub(crate) fn beside(&self, to: SocketAddr) -> Destination {
+    pub(crate) fn destination_at(&self, to: SocketAddr) -> Destination {
         let source = self.source;
         Destination { to, source }
     }
@@ -212,7 +212,7 @@ mod tests {
         let source = |timeouts| path.destination(timeouts).source;
         assert_eq!([0, 1, 2, 4].map(source), [called; 4]);
         assert_eq!([3, 5].map(source), [None; 2]);
-        assert_eq!(path.beside(address(2)).source, called);
+        assert_eq!(path.destination_at(address(2)).source, called);
     }
 
     #[test]

@@ -215,7 +215,7 @@ impl Peer {
                 });
                 continue;
             }
-            if channel.is_untold() {
+            if channel.is_internal() {
                 if done.reason == Some(NOT_PERMITTED) {
                     self.tell_denied(channel.layer(), shared);
                 }
@@ -426,7 +426,7 @@ impl Connected<'_> {
     ) -> Result<(), ProtocolError> {
         let connection = &mut *self.connection;
         if let Some((extension, kind)) = frame.extension()
-            && !connection.speaks(extension)
+            && !connection.supports(extension)
         {
             return Err(ProtocolError::UnknownFrame(kind));
         }
@@ -730,7 +730,7 @@ impl Connection {
         // controller.
         self.undo = CongestionUndo::default();
         let most = if persistent { 0 } else { u64::MAX };
-        self.congestion.begin_anew(self.mtu.current(), most);
+        self.congestion.restart(self.mtu.current(), most);
     }
 
     /// Handles the peer's counts of ECN marks (RFC 3168).
@@ -747,7 +747,7 @@ impl Connection {
             EcnSignal::Congested => {}
             // The controller took earlier CE marks for congestion.
             EcnSignal::Meaningless => {
-                self.congestion.begin_anew(self.mtu.current(), u64::MAX);
+                self.congestion.restart(self.mtu.current(), u64::MAX);
                 return;
             }
         }

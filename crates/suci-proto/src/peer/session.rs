@@ -5,6 +5,7 @@ use crate::config::Config;
 use crate::engine::Promise;
 use crate::limits::{self, MAX_RETIRED};
 use crate::message::{Inbox, InboxLimits, Outbox, OutboxLimits, Pool};
+use crate::planted;
 use crate::time::Instant;
 use crate::types::{Epoch, Incarnation, Layers, NodeId, SessionNumber, Source};
 use std::collections::VecDeque;
@@ -145,16 +146,10 @@ impl Session {
     }
 }
 
-#[cfg(not(suci_plant))]
-pub(super) fn planted_end() -> bool {
-    false
-}
-
 /// Returns true if the fault `higher-epoch-ends-session` is planted: a session that the peer never
 /// had ends if the peer begins higher, and no INIT uses the epoch of COOKIE.
-#[cfg(suci_plant)]
 pub(super) fn planted_end() -> bool {
-    crate::plant::active("higher-epoch-ends-session")
+    planted("higher-epoch-ends-session")
 }
 
 /// The memory of ended sessions, which keeps them ended: for each incarnation the first epoch that

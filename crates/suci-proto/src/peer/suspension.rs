@@ -33,7 +33,7 @@ impl Connection {
         session: &Session,
         is_over: bool,
     ) -> Option<(Frame<'static>, u64)> {
-        let may_be_told = self.speaks(EXTENSION_SUSPENSION) && !is_over;
+        let may_be_told = self.supports(EXTENSION_SUSPENSION) && !is_over;
         let (number, suspended) = session.suspension.due().filter(|_| may_be_told)?;
         let frame = match suspended {
             true => Frame::Suspend { number },

@@ -7,6 +7,7 @@ use crate::engine::Shared;
 use crate::event::{EndReason, Event};
 use crate::limits;
 use crate::log::LogRecord;
+use crate::planted;
 use crate::recovery::TimerAction;
 use crate::time::{Duration, Instant, earlier, nanos};
 use crate::types::{ChannelId, ProtocolError};
@@ -150,7 +151,7 @@ impl Peer {
         if self.keep_alive_at().is_some_and(|at| at <= now) {
             self.kept_alive = now;
             self.life.end_stream();
-            self.challenge_claim();
+            self.ask_for_sign_of_life();
         }
         if self.steering_deadline().is_some_and(|at| at <= now) {
             self.consult(now);
@@ -380,7 +381,7 @@ impl Peer {
         let Some(connection) = &mut self.connection else {
             return false;
         };
-        shared.shares.tend(&mut connection.grant, now);
+        shared.shares.satisfy_if_silent(&mut connection.grant, now);
         connection.reclaim_if_due(now, shared);
         connection.pending.reclaim.is_some() || connection.grant.update_due()
     }
@@ -390,20 +391,14 @@ impl Peer {
         let Some(connection) = &mut self.connection else {
             return false;
         };
-        shared.shares.wake(&mut connection.grant, now);
+        shared.shares.serve(&mut connection.grant, now);
         !connection.grant.is_dormant()
     }
 }
 
-#[cfg(not(suci_plant))]
-fn planted_expiry(now: Instant) -> Instant {
-    now
-}
-
 /// Returns `now`, or a second later with the planted fault `expires-early`.
-#[cfg(suci_plant)]
 fn planted_expiry(now: Instant) -> Instant {
-    match crate::plant::active("expires-early") {
+    match planted("expires-early") {
         true => now + Duration::from_secs(1),
         false => now,
     }

@@ -7,6 +7,7 @@ use crate::counters::Link;
 use crate::engine::Shared;
 use crate::handshake::Trust;
 use crate::options::PeerOptions;
+use crate::planted;
 use crate::time::{Duration, Instant};
 use crate::types::Incarnation;
 use std::collections::BTreeMap;
@@ -26,8 +27,7 @@ impl Peer {
 
     /// Returns true if the session belongs to another start of the peer than `incarnation`.
     pub(crate) fn is_other_incarnation(&self, incarnation: Incarnation) -> bool {
-        #[cfg(suci_plant)]
-        if crate::plant::active("stale-incarnation") {
+        if planted("stale-incarnation") {
             return false;
         }
         self.session

@@ -72,7 +72,7 @@ impl Peer {
     /// Asks an established peer for a sign of life.
     fn ask_once_more(&mut self, now: Instant, shared: &mut Shared) {
         if self.connection.is_some() {
-            self.challenge_claim();
+            self.ask_for_sign_of_life();
         } else {
             self.open(now, shared.random());
         }

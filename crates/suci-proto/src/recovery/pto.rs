@@ -1,6 +1,7 @@
 //! The probe timeout: RFC 9002 section 6.2.
 
 use super::rtt::Rtt;
+use crate::planted;
 use crate::time::{Duration, Instant, nanos};
 
 /// Longest interval between probes. RFC 9002 sets no bound. But a peer that returns from a pause or
@@ -49,8 +50,7 @@ impl Pto {
 
     /// Returns the time of the next probe if an eliciting packet is in flight.
     pub(super) fn deadline(&self, rtt: &Rtt, max_ack_delay: Duration) -> Option<Instant> {
-        #[cfg(suci_plant)]
-        if crate::plant::active("pto-not-rearmed") && self.count > 0 {
+        if planted("pto-not-rearmed") && self.count > 0 {
             return None;
         }
         let since = self.since?;

@@ -120,15 +120,16 @@ pub trait Handshakes: Send + Sync {
     /// Begins a handshake with `peer`: writes message 1, which fills `message`, under a fresh
     /// ephemeral key.
     ///
-    /// While keys are rotated a node has several. `turn` selects one of them, modulo their number;
-    /// 0 is the newest. The engine raises it each time that the peer refused the key.
+    /// While keys are rotated a node has several. `keys_refused`, the number of handshakes in a row
+    /// that the peer refused for their key, selects one of them, modulo their number; 0 is the
+    /// newest.
     ///
     /// # Errors
     /// [`HandshakeError::UnknownPeer`], [`HandshakeError::Unavailable`].
     fn initiate(
         &self,
         peer: NodeId,
-        turn: u32,
+        keys_refused: u32,
         context: &[u8],
         message: &mut [u8],
     ) -> Result<Box<dyn Initiator>, HandshakeError>;

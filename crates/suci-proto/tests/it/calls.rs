@@ -173,20 +173,20 @@ fn f19_a_program_that_waits_while_other_messages_fill_the_memory_is_told() {
     };
     net.send(1, id(0), on_other);
     net.run(SECOND * 2);
-    let full = net.engine(0).full_beside((id(1), other).into());
+    let full = net.engine(0).blocked_by_unread((id(1), other).into());
     let (bytes, channels) = full.unwrap();
     let window = 32 << 10;
     let holds = window - RESERVES - REPLY_RESERVE..window;
     assert!(holds.contains(&bytes), "{bytes} bytes of 32 KiB");
     assert_eq!(channels, [5, 6, 7].map(ChannelId));
     for wanted in [id(1).into(), other.into(), Filter::from((id(0), other))] {
-        assert_eq!(net.engine(0).full_beside(wanted), None, "{wanted:?}");
+        assert_eq!(net.engine(0).blocked_by_unread(wanted), None, "{wanted:?}");
     }
     // The peer may use the credit that it knows of by now.
     for _ in 0..8 {
         assert!(net.engine(0).recv_from(ChannelId(5).into()).is_some());
     }
-    assert_eq!(net.engine(0).full_beside((id(1), other).into()), None);
+    assert_eq!(net.engine(0).blocked_by_unread((id(1), other).into()), None);
     net.flush(0);
     net.reading = true;
     // The peer asked for long without success, but continues at once.
@@ -194,7 +194,7 @@ fn f19_a_program_that_waits_while_other_messages_fill_the_memory_is_told() {
     assert_eq!(net.engine(1).queue_len(id(0)).0, 0);
     let got = net.received(0);
     assert!(got.iter().any(|(_, message)| message.channel == other));
-    assert_eq!(net.engine(0).full_beside((id(1), other).into()), None);
+    assert_eq!(net.engine(0).blocked_by_unread((id(1), other).into()), None);
 }
 
 /// Replies come for any length, one by one or many at once.

@@ -71,9 +71,9 @@ impl Driver {
         self.coalescer.on_left_output();
     }
 
-    /// Sends only output that is more urgent than the rest of the last output. It does not wait for
-    /// a poll of the socket.
-    pub(crate) fn send_urgent(&mut self) -> Result<(), Error> {
+    /// Sends only output that is more urgent than the rest of the last output, even if that waits
+    /// for a poll of the socket.
+    pub(crate) fn output_urgent(&mut self) -> Result<(), Error> {
         while !self.want_write && self.engine.has_urgent_output() {
             self.read_clock();
             match self.transmit_one()? {
@@ -99,11 +99,10 @@ impl Driver {
         waits.then(|| self.coalescer.last_hold())
     }
 
-    /// Sends the rest of the last output, and output that has come up since, such as memory credit
-    /// for the sender of a message that the program took. Sends nothing if the socket is full, or
-    /// if the last output stopped early: the next cycle does. Returns whether there is an event
-    /// now.
-    pub(crate) fn send_rest(&mut self) -> Result<bool, Error> {
+    /// Sends output that has come up since the last one, such as memory credit for the sender of a
+    /// message that the program took. Sends nothing if the socket is full, or if the last output
+    /// stopped early: the next cycle does. Returns whether there is an event now.
+    pub(crate) fn output_rest(&mut self) -> Result<bool, Error> {
         if self.want_write || self.tx_incomplete || !self.engine.has_output() {
             return Ok(false);
         }

@@ -203,19 +203,21 @@ impl Driver {
         self.send(called, bytes.len(), |driver| driver.push(to, message))
     }
 
-    /// Sends accepted messages, and polls the socket if the last poll is too long ago.
-    pub(crate) fn send_on(&mut self) {
+    /// Sends accepted messages, as far as may be, and polls the socket if the last poll is too long
+    /// ago.
+    pub(crate) fn send_accepted_now(&mut self) {
         self.read_clock();
         self.send_accepted();
     }
 
-    /// The same, by the driver's time. If the last call left something unsent, the socket is polled
-    /// before the output: acknowledgements decide what may be sent. (Urgent messages go even before
-    /// that.) Otherwise the socket is polled afterwards.
+    /// As [`send_accepted_now`](Self::send_accepted_now), after the clock was read. If the last
+    /// call left something unsent, the socket is polled before the output: acknowledgements decide
+    /// what may be sent. (Urgent messages go even before that.) Otherwise the socket is polled
+    /// afterwards.
     pub(super) fn send_accepted(&mut self) {
         let is_stale = self.is_stale();
         let sent = match self.tx_incomplete {
-            true => self.send_urgent().and_then(|()| self.run_cycle()),
+            true => self.output_urgent().and_then(|()| self.run_cycle()),
             false => self.output().and_then(|_| match self.tx_incomplete {
                 false if is_stale => self.run_cycle(),
                 _ => Ok(()),
@@ -226,9 +228,9 @@ impl Driver {
         drop(sent);
     }
 
-    /// Sends accepted messages if some should not wait for others. It does not try again after an
-    /// output that did not send everything: the next cycle does.
-    pub(crate) fn flush_if_wanted(&mut self) {
+    /// Runs an output if an accepted message should not wait for others. Does nothing after an
+    /// output that stopped early: the next cycle goes on.
+    pub(crate) fn output_if_wanted(&mut self) {
         if self.engine.wants_flush() && !self.tx_incomplete {
             // The messages stay accepted if the socket failed; the next call that needs the socket
             // reports it.

@@ -141,7 +141,7 @@ impl Driver {
         if !self.engine.may_hear_from(from) {
             return Some(Err(Error::UnknownPeer(from)));
         }
-        let (bytes, unread) = self.engine.full_beside(wanted)?;
+        let (bytes, unread) = self.engine.blocked_by_unread(wanted)?;
         Some(Err(Error::MemoryFull {
             from,
             channel: wanted.channel()?,
@@ -184,7 +184,7 @@ impl Driver {
     /// session waits for it here.
     pub(crate) fn poll_event(&mut self) -> Option<Event> {
         let held = self.returned.as_ref().map(Message::source);
-        self.engine.poll_event_beside(held)
+        self.engine.poll_event_holding(held)
     }
 
     /// Takes the next event, or else the next message. So the end of a session comes between its

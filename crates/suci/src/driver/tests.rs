@@ -264,16 +264,16 @@ fn while_much_is_sent_others_are_heard() {
         (0..20).for_each(|_| send(&mut a, 1, vec![1; 20_000]));
         slow(3 * STALE);
         if waits {
-            a.step(false).unwrap();
+            a.run_cycle_with(Poll::IfTimerDue).unwrap();
             assert_eq!(slow(3 * STALE), 1);
             assert!(a.tx_incomplete && !a.engine.has_message());
             assert_eq!(a.idle_time(), Some(Duration::ZERO));
             a.waiter.begin(WaitPolicy::Sleep, Awaited::Progress);
-            a.wait(Deadline::NEVER).unwrap();
+            a.wait_and_run_cycle(Deadline::NEVER).unwrap();
         } else {
             a.output_now().unwrap();
             assert_eq!(slow(3 * STALE), 1);
-            a.send_on();
+            a.send_accepted_now();
         }
         assert!(a.tx_incomplete);
         assert_eq!(slow(Duration::ZERO), 1);
@@ -336,6 +336,7 @@ fn a_call_that_only_asks_takes_what_arrived_and_sends_nothing() {
     script.lock().unwrap().attempts.clear();
     for _ in 0..3 {
         std::thread::sleep(2 * STALE);
+        a.read_clock();
         a.input_if_stale().unwrap();
         assert!(a.has_message() && a.hold_number().is_some());
         assert_eq!(script.lock().unwrap().attempts.len(), 0);
@@ -414,17 +415,17 @@ fn f26_the_rest_stays_while_the_socket_is_full_and_then_goes_once() {
     a.push(NodeId(1), payload.clone().into()).unwrap();
     let attempts = || script.lock().unwrap().attempts.len();
     while !a.want_write {
-        a.send_rest().unwrap();
+        a.output_rest().unwrap();
     }
     for _ in 0..3 {
-        a.send_rest().unwrap();
+        a.output_rest().unwrap();
         assert_eq!(attempts(), 3, "the third found no room");
         assert!(a.interest().write && a.engine.has_output());
     }
     script.lock().unwrap().room = None;
     a.output_now().unwrap();
     assert!(!a.interest().write);
-    a.send_rest().unwrap();
+    a.output_rest().unwrap();
     // Nothing serves the sender meanwhile, which could repeat lost packets.
     let end = Deadline::after(Duration::from_secs(30));
     let message = loop {
@@ -521,7 +522,7 @@ fn f27_a_route_too_narrow_for_any_packet_is_told_once() {
 fn blocking_of_a_wait(driver: &mut Driver, script: &Mutex<Script>, limit: Duration) -> usize {
     let before = script.lock().unwrap().blocking;
     driver.waiter.begin(WaitPolicy::Sleep, Awaited::Progress);
-    driver.wait(Deadline::after(limit)).unwrap();
+    driver.wait_and_run_cycle(Deadline::after(limit)).unwrap();
     script.lock().unwrap().blocking - before
 }
 
@@ -607,7 +608,7 @@ fn a_message_comes_before_anything_is_sent_and_its_acknowledgement_before_the_ne
     a.wait_for_message(limit, false).unwrap();
     assert!(a.take_message().is_some());
     assert_eq!(script.lock().unwrap().attempts.len(), 0);
-    a.step(false).unwrap();
+    a.run_cycle_with(Poll::IfTimerDue).unwrap();
     assert_eq!(script.lock().unwrap().attempts.len(), 1);
 }
 

@@ -1,12 +1,17 @@
-//! One wait for input: carries out the steps that the [`Waiter`](crate::wait::Waiter) decides.
+//! Waits for input: how long the driver may sleep, and the steps of a wait, which the
+//! [`Waiter`](crate::wait::Waiter) decides.
 
+use super::cycle::Poll;
 use super::{Driver, Follows};
 use crate::clock::Deadline;
 use crate::error::Error;
+use crate::launcher::Launcher;
+use crate::security::KeyChanges;
 use crate::sys;
 use crate::wait::{Step, TIMED_SLEEP, WaitConditions};
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
+use suci_proto::time::earlier;
 
 /// If a sleep ends sooner than this, a datagram was waiting already, and more are likely to follow.
 const AT_ONCE: Duration = Duration::from_micros(5);
@@ -16,19 +21,18 @@ impl Driver {
     pub(super) fn await_input(&mut self, deadline: Deadline) -> Result<(), Error> {
         self.coalescer.on_wait();
         if self.is_unfinished() {
-            self.last_poll.expects_many = true;
-            return self.input(true);
+            return self.input(Poll::Several);
         }
         match self.next_step(deadline) {
             step @ (Step::Poll | Step::YieldAndPoll) => step.pause(),
             Step::TimedSleep => return self.sleep_for(),
             Step::SleepInReceive => return self.wait_in_recv(),
-            Step::SleepBeside => {
+            Step::SleepInPoll => {
                 let event_fd = self.wakes.as_ref().map(|wakes| wakes.as_raw_fd());
                 self.sleep(event_fd, deadline)?;
             }
         }
-        self.input(true)
+        self.input(Poll::OneFirst)
     }
 
     fn next_step(&mut self, deadline: Deadline) -> Step {
@@ -82,8 +86,7 @@ impl Driver {
         self.sleeps += 1;
         sys::sleep_for(TIMED_SLEEP);
         let woke = self.read_clock();
-        self.last_poll.expects_many = true;
-        self.input(true)?;
+        self.input(Poll::Several)?;
         // Datagrams that are still in the socket arrived later than all that were taken.
         let newest = match self.last_poll.drained {
             true => self.last_poll.newest,
@@ -109,5 +112,54 @@ impl Driver {
             self.drain(Follows::Output)?;
         }
         self.after_poll()
+    }
+
+    /// Whether the last cycle ended before everything was sent or taken: the next one is due at
+    /// once.
+    fn is_unfinished(&self) -> bool {
+        let input = self.engine.has_remote_input()
+            || self.engine.has_socket_input()
+            || self.engine.has_forwarded();
+        self.tx_incomplete || self.last_poll.cut_short || input
+    }
+
+    /// How long the driver may sleep if nothing arrives; without a value, for ever.
+    pub(crate) fn idle_time(&self) -> Option<Duration> {
+        let publisher = self.publishers.publisher.as_ref();
+        let publish = publisher.and_then(|publisher| publisher.due_at(&self.engine));
+        let key_file = self.keys.as_ref().and_then(KeyChanges::due_at);
+        let late = publish.into_iter().chain(key_file);
+        let late = late.map(|at| at.since(self.now));
+        late.chain(self.punctual_time()).min()
+    }
+
+    /// The same without publishing the statistics and checking the key file, which may be late by a
+    /// few of the system's ticks.
+    fn punctual_time(&self) -> Option<Duration> {
+        if self.is_unfinished() {
+            return Some(Duration::ZERO);
+        }
+        let layers = earlier(self.membership_due(), self.sockets_due());
+        let due = earlier(self.engine.next_timeout(), layers);
+        let due = due.map(|at| at.since(self.now));
+        due.into_iter().chain(self.backend.due_in()).min()
+    }
+
+    /// The descriptors to wait for: the socket (for room, too, if it did not take everything) and
+    /// the launcher's pipe.
+    pub(crate) fn interest(&self) -> sys::Interest {
+        sys::Interest {
+            // A negative descriptor is passed over.
+            socket: self.backend.raw_fd().unwrap_or(-1),
+            write: self.want_write,
+            launcher: self.launcher.as_ref().map(Launcher::descriptor),
+        }
+    }
+
+    /// Notes which descriptors of the [interest](Self::interest) a sleep found ready.
+    pub(crate) fn on_slept(&mut self, ready: sys::Ready) {
+        if let Some(launcher) = self.launcher.as_mut().filter(|_| ready.launcher) {
+            launcher.on_readable();
+        }
     }
 }

@@ -48,7 +48,7 @@ impl ActiveHost for Node {
         match taken {
             _ if closed => {}
             Some(_) => driver.after_taking(1),
-            None => driver.send_on(),
+            None => driver.send_accepted_now(),
         }
         Ok(taken)
     }

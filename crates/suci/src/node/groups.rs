@@ -35,7 +35,7 @@ impl GroupHost for Node {
         driver.read_clock();
         driver.groups.add(Arc::clone(group));
         if driver.progress_groups() {
-            driver.send_on();
+            driver.send_accepted_now();
         }
         Ok(())
     }

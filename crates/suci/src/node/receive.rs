@@ -3,7 +3,7 @@
 use super::Node;
 use crate::clock::Deadline;
 use crate::core::{Core, DriverGuard};
-use crate::driver::Driver;
+use crate::driver::{Driver, Poll};
 use crate::error::Error;
 use crate::message::Message;
 use crate::next::Next;
@@ -187,12 +187,11 @@ pub(super) fn wait_to_take<T>(
     (wait, awaited): (WaitPolicy, Awaited),
     mut take: impl FnMut(&mut Driver) -> Option<T>,
 ) -> Result<Option<T>, Error> {
-    // Sends acknowledgements that found no packet to ride on. That takes time, so the clock is read
-    // again.
-    if driver.step(false)? {
+    // Send the acknowledgements that no packet carried. That takes time, so read the clock again.
+    if driver.run_cycle_with(Poll::IfTimerDue)? {
         driver.read_clock();
     }
-    // The step polls the socket if a timer was due.
+    // The cycle polled the socket if a timer was due.
     if let Some(taken) = take(driver) {
         return Ok(Some(taken));
     }
@@ -211,7 +210,7 @@ pub(super) fn wait_to_take<T>(
         }
         // The call does not wait for this message, so that no answer to it follows now. Its
         // acknowledgement leaves.
-        driver.send_rest()?;
+        driver.output_rest()?;
         driver.read_clock();
     }
 }

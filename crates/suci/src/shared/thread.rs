@@ -10,7 +10,7 @@ use super::events::EVENTS;
 use super::inner::{Inner, Phase, both};
 use super::shard::{COMMANDS, Command, Shard, lock};
 use crate::clock::Deadline;
-use crate::driver::Driver;
+use crate::driver::{Driver, Poll};
 use crate::error::Error;
 use crate::group::ServedGroups;
 use crate::sys::Ready;
@@ -174,17 +174,17 @@ impl Worker {
 
     /// Serves until a handle closes the node. Returns the result of closing.
     fn serve(&mut self) -> Result<Closed, Error> {
-        let mut poll = true;
+        let mut poll = Poll::OneFirst;
         loop {
             if self.guard.index == 0 {
                 self.guard.inner.forward_wake();
             }
             let commands = self.take_commands();
             if commands > 0 {
-                self.driver.send_urgent()?;
+                self.driver.output_urgent()?;
             }
             let before = self.driver.engine.counters().datagrams_in;
-            self.driver.step(poll)?;
+            self.driver.run_cycle_with(poll)?;
             self.deliver();
             self.deliver_active(false);
             self.end_calls();
@@ -194,7 +194,7 @@ impl Worker {
             }
             // Sending brought an event: a step more is due. It is in any case if something was left
             // to be sent.
-            let heard = self.driver.send_rest()?;
+            let heard = self.driver.output_rest()?;
             if self.guard.shard().closing.load(Ordering::Acquire) {
                 return Ok(self.close());
             }
@@ -203,7 +203,10 @@ impl Worker {
                 let wait = self.guard.inner.fixed.wait;
                 self.driver.waiter.begin(wait, Awaited::Progress);
             }
-            poll = offered || heard || self.driver.polls() || self.sleep()?;
+            poll = match offered || heard || self.driver.polls() || self.sleep()? {
+                true => Poll::OneFirst,
+                false => Poll::IfTimerDue,
+            };
         }
     }
 
@@ -221,7 +224,7 @@ impl Worker {
             match command {
                 Command::Send(to, class, message, answer) => {
                     self.accept(to, class, message, answer);
-                    self.driver.flush_if_wanted();
+                    self.driver.output_if_wanted();
                 }
                 Command::Run(work) => work(self),
             }
@@ -567,7 +570,8 @@ impl Worker {
         offered
     }
 
-    /// Sleeps until something may have happened. Returns whether to poll the socket.
+    /// Sleeps until something may have happened. Returns whether the next cycle should poll the
+    /// socket.
     fn sleep(&mut self) -> Result<bool, Error> {
         let Self {
             guard,

@@ -150,16 +150,16 @@ fn timers_limits_and_a_full_socket_need_a_sleep_beside_the_socket() {
     for conditions in beside {
         assert_eq!(
             waiter.sleep(conditions),
-            Step::SleepBeside,
+            Step::SleepInPoll,
             "{conditions:?}"
         );
     }
     // The rest of a long wait is one sleep.
     waiter.on_receive(None);
-    assert_eq!(waiter.sleep(IDLE), Step::SleepBeside);
+    assert_eq!(waiter.sleep(IDLE), Step::SleepInPoll);
     waiter.on_input();
     assert_eq!(waiter.sleep(IDLE), Step::SleepInReceive);
-    assert_eq!(Waiter::new(None).sleep(IDLE), Step::SleepBeside);
+    assert_eq!(Waiter::new(None).sleep(IDLE), Step::SleepInPoll);
 }
 
 /// A sleep of a stream whose sender pauses after `sends` since it began, if it is one. Returns

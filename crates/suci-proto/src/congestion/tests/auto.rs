@@ -43,7 +43,7 @@ fn beginning_anew_it_chooses_no_other() {
         let mut auto = Auto::new(MTU as usize);
         measure(&mut auto, micros);
         for (most, window) in [(u64::MAX, 10), (0, if name == "lan" { 2 } else { 4 })] {
-            auto.begin_anew(1_200, most);
+            auto.restart(1_200, most);
             assert_eq!((auto.window(), auto.name()), (window * 1_200, name));
         }
         measure(&mut auto, 20_000);
@@ -158,8 +158,8 @@ impl Controller for Linux {
         self.cubic.on_spurious(now);
     }
 
-    fn begin_anew(&mut self, mtu: usize, most: u64) {
-        self.cubic.begin_anew(mtu, most);
+    fn restart(&mut self, mtu: usize, most: u64) {
+        self.cubic.restart(mtu, most);
     }
 
     fn on_mtu(&mut self, mtu: usize) {

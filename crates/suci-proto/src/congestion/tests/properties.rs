@@ -63,7 +63,7 @@ fn call(controller: &mut dyn Controller, rtt: &mut Rtt, now: Instant, mtu: &mut 
             },
         ),
         6 => controller.on_spurious(now),
-        _ if a.is_multiple_of(16) => controller.begin_anew(*mtu, b),
+        _ if a.is_multiple_of(16) => controller.restart(*mtu, b),
         _ => {
             *mtu = 1_200 + (b % 64_000) as usize;
             controller.on_mtu(*mtu);

@@ -111,7 +111,7 @@ impl Grant {
     /// Updates the packets granted beyond the share after the numbers drained or granted moved.
     /// They are the excess over the share, but at most as many as were, or should be, granted
     /// beyond it.
-    pub(super) fn settle_long_path(&mut self) {
+    pub(super) fn update_long_path(&mut self) {
         let all = self.limit_end.saturating_sub(self.drained_end);
         let excess = all.saturating_sub(self.division().ahead);
         self.long_path.granted = excess.min(self.long_path.granted.max(self.beyond()));

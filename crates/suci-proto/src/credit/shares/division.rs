@@ -3,6 +3,7 @@
 use super::{NEWCOMER_PART, Shares, Unsatisfied};
 use crate::credit::Grant;
 use crate::credit::need::{Demand, DrainedKind, Use};
+use crate::planted;
 use crate::time::Instant;
 use crate::types::PacketNumber;
 
@@ -35,7 +36,7 @@ pub(super) enum Activity {
     /// It used all its credit.
     Sends,
     /// It returned its unused credit, or needs numbers for control only.
-    Rests,
+    Idle,
 }
 
 impl Unsatisfied {
@@ -53,7 +54,7 @@ impl Unsatisfied {
 
 impl Shares {
     /// Returns true if a peer other than this one lacks credit.
-    pub(super) fn is_wanted_beside(&self, grant: &Grant) -> bool {
+    pub(super) fn is_wanted_by_others(&self, grant: &Grant) -> bool {
         let own = if grant.need.unsatisfied {
             grant.need.demand.weight()
         } else {
@@ -80,7 +81,7 @@ impl Shares {
             Use::Enough => self.mark_satisfied(grant),
             Use::Little => {
                 self.mark_satisfied(grant);
-                if self.is_wanted_beside(grant) {
+                if self.is_wanted_by_others(grant) {
                     grant.lower((share / 2).max(FEWEST_SATISFIED));
                 }
             }
@@ -248,20 +249,19 @@ impl Shares {
         if self.free() < before.saturating_add(grant.charge()) {
             return 0;
         }
-        #[cfg(suci_plant)]
-        if crate::plant::active("idle-never-regains") && grant.generation() > 0 {
+        if planted("idle-never-regains") && grant.generation() > 0 {
             return 0;
         }
         let newcomer = self.room_for_newcomer(grant.booked.bytes, grant.charge());
         let given = newcomer.saturating_mul(grant.charge());
         let less = match activity {
             Activity::Blocked => false,
-            Activity::Sends => self.is_wanted_beside(grant),
+            Activity::Sends => self.is_wanted_by_others(grant),
             // A share that leaves too little free would be reclaimed from the idle peer again, and
             // so on for ever.
-            Activity::Rests => {
+            Activity::Idle => {
                 let left = self.free().saturating_sub(given);
-                self.is_wanted_beside(grant) || left < self.scarce()
+                self.is_wanted_by_others(grant) || left < self.scarce()
             }
         };
         if less {

@@ -64,7 +64,7 @@ impl Shares {
         // A packet beyond the limit used no granted number.
         let activity = match eliciting && number <= grant.limit() {
             true => Activity::Sends,
-            false => Activity::Rests,
+            false => Activity::Idle,
         };
         let epoch = self.epoch();
         if grant.is_steady(epoch) && number >= grant.drained_end() {

@@ -327,10 +327,11 @@ impl World {
             }
         }
         while let Some(index) = self.shares.next_to_serve() {
-            self.shares.wake(&mut self.pairs[index].grant, now);
+            self.shares.serve(&mut self.pairs[index].grant, now);
         }
         for index in 0..self.pairs.len() {
-            self.shares.tend(&mut self.pairs[index].grant, now);
+            self.shares
+                .satisfy_if_silent(&mut self.pairs[index].grant, now);
             self.answer(index);
         }
     }

@@ -177,7 +177,7 @@ fn credit_that_active_peers_need_is_reclaimed_from_idle_peers() {
     for millis in [100, 200, 252, 300] {
         let all = busy.credit().limit;
         shares.drain_one(busy, all, true, at(millis));
-        shares.tend(idle, at(millis));
+        shares.satisfy_if_silent(idle, at(millis));
         assert_eq!(
             shares.reclaim_due(idle, at(millis)),
             millis > 252,
@@ -409,7 +409,7 @@ fn a_burst_of_newcomers_is_served_within_the_budget() {
     assert!(last.is_dormant() && shares.next_to_serve().is_none());
     shares.release(&mut grants[0]);
     assert_eq!(shares.next_to_serve(), Some(0));
-    shares.wake(&mut last, at(1));
+    shares.serve(&mut last, at(1));
     assert!(last.share() > 0);
 }
 
@@ -438,7 +438,7 @@ fn each_slot_keeps_its_least_reserve() {
         while let Some(mut grant) = shares.admit(0, ETHERNET_MTU, at(0)) {
             assert!(grant.control() >= 2);
             shares.expire(&mut grant, at(2 * L));
-            shares.tend(&mut grant, at(2 * L));
+            shares.satisfy_if_silent(&mut grant, at(2 * L));
             silent.push(grant);
             shares.check().unwrap();
         }
@@ -452,7 +452,7 @@ fn an_own_init_needs_a_packet_for_its_answer() {
     let mut shares = Shares::new(64 << 10);
     let mut all = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
     shares.mark_unsatisfied(&mut all);
-    shares.wake(&mut all, at(0));
+    shares.serve(&mut all, at(0));
     while shares.free() >= DATA_CHARGE {
         let grant = shares.admit_for_own_init(0, ETHERNET_MTU, at(0));
         assert!(grant.is_some_and(|grant| grant.share() >= 1));
@@ -511,7 +511,7 @@ fn every_peer_up_to_the_limit_gets_in_and_gets_credit() {
         }
         return_all(&mut shares, &mut grants, at(now));
         while let Some(peer) = shares.next_to_serve() {
-            shares.wake(&mut grants[peer], at(now));
+            shares.serve(&mut grants[peer], at(now));
         }
     }
     assert_eq!(served.len(), grants.len(), "each had its turn");
@@ -552,7 +552,7 @@ fn big_packets_are_charged_as_big() {
     let mut shares = Shares::new(8 * MIB);
     let mut jumbo = shares.admit(0, 65_507, at(0)).unwrap();
     shares.mark_unsatisfied(&mut jumbo);
-    shares.wake(&mut jumbo, at(0));
+    shares.serve(&mut jumbo, at(0));
     assert_eq!(jumbo.share(), 59);
     assert_eq!(jumbo.outstanding_bytes(), 59 * 66_339);
     let small = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
@@ -637,7 +637,7 @@ fn no_peer_starves_when_there_are_more_peers_than_packets() {
     assert_eq!(shares.next_to_serve(), Some(7));
     shares.on_blocked(holder, 7, now);
     assert!(holder.is_dormant(), "first come, first served");
-    shares.wake(&mut late, now);
+    shares.serve(&mut late, now);
     assert_eq!((late.share(), late.generation()), (1, 1));
     assert!(late.update_due());
     shares.check().unwrap();
@@ -710,7 +710,7 @@ fn a_share_just_given_is_not_idle() {
     shares.on_blocked(&mut late, 7, at(2 * L));
     shares.release(&mut early);
     assert_eq!(shares.next_to_serve(), Some(7));
-    shares.wake(&mut late, at(2 * L + 300));
+    shares.serve(&mut late, at(2 * L + 300));
     let mut other = grants.pop().unwrap();
     shares.expire(&mut other, at(2 * L + 300));
     let _newcomer = shares.admit(0, 65_507, at(2 * L + 300));
@@ -753,7 +753,7 @@ fn the_kernel_may_charge_the_grants_and_a_quarter_of_the_buffer() {
     let granted = grant.outstanding_bytes() + grant.control() * 832;
     assert_eq!(shares.allowed(), 2 * MIB + granted);
     shares.mark_unsatisfied(&mut grant);
-    shares.wake(&mut grant, at(0));
+    shares.serve(&mut grant, at(0));
     assert!(shares.allowed() <= 8 * MIB);
     shares.release(&mut grant);
     assert_eq!(shares.allowed(), 2 * MIB);
@@ -835,8 +835,8 @@ fn a_dismissed_peer_returns_all_credit() {
     );
     shares.on_blocked(&mut grant, 3, at(253));
     shares.on_reserve_low(&mut grant, at(253));
-    shares.wake(&mut grant, at(253));
-    shares.tend(&mut grant, at(600));
+    shares.serve(&mut grant, at(253));
+    shares.satisfy_if_silent(&mut grant, at(600));
     assert_eq!((grant.share(), grant.limit()), (0, limit));
     assert_eq!(shares.waiting(), 0);
     assert_eq!(shares.reclaim(&mut grant, at(253)), Some(generation));

@@ -15,14 +15,14 @@ impl Inbox {
     /// Raises the bound of channels to `most`. Never lowers it. The handshake announces it.
     pub fn set_max_channels(&mut self, most: u64) {
         self.max_channels = self.max_channels.max(most);
-        self.channels_told = self.channels_told.max(self.allowed());
+        self.channels_announced = self.channels_announced.max(self.allowed());
     }
 
     /// Returns the announced number of channels that the peer may open, counting all that it ever
     /// opened.
     #[must_use]
-    pub fn channels_told(&self) -> u64 {
-        self.channels_told
+    pub fn channels_announced(&self) -> u64 {
+        self.channels_announced
     }
 
     /// Handles FIN: the peer sends no more on a channel, which had `count` messages. A repeated one
@@ -48,14 +48,14 @@ impl Inbox {
     /// Returns a channel that the peer finished and whose messages the program took all: each
     /// channel once, low numbers first.
     pub fn poll_finished(&mut self) -> Option<ChannelId> {
-        self.untold.pop_first()
+        self.unreported.pop_first()
     }
 
     /// Returns true if [`poll_finished`](Self::poll_finished) returns a channel.
     #[must_use]
     #[inline]
     pub fn has_finished(&self) -> bool {
-        !self.untold.is_empty()
+        !self.unreported.is_empty()
     }
 
     /// Opens a channel for the peer. Returns `None` if it was finished before.
@@ -67,7 +67,7 @@ impl Inbox {
         if !self.permitted.permits(id.layer()) && !planted("layers-unchecked") {
             return Err(ProtocolError::NotPermitted(id.layer()));
         }
-        if self.opened >= self.channels_told {
+        if self.opened >= self.channels_announced {
             return Err(ProtocolError::Limit("channels"));
         }
         self.opened = self.opened.saturating_add(1);
@@ -94,12 +94,12 @@ impl Inbox {
             self.finished.insert(id);
             // Channels of other layers are hidden from programs.
             if id.is_user() {
-                self.untold.insert(id);
+                self.unreported.insert(id);
             }
             // So many ranges arise only if the program takes some of these events and leaves
             // others. Then drop the range of the lowest numbers.
-            if len64(self.untold.ranges()) > self.max_channels {
-                self.untold.pop_first_range();
+            if len64(self.unreported.ranges()) > self.max_channels {
+                self.unreported.pop_first_range();
             }
             self.compact();
         }
@@ -124,20 +124,20 @@ impl Inbox {
     #[inline]
     pub(super) fn channels_due(&self) -> bool {
         if self.finished.is_empty() {
-            return self.channels_untold;
+            return self.channels_lost;
         }
         let allowed = self.allowed();
-        let more = allowed.saturating_sub(self.channels_told);
-        let left = self.channels_told.saturating_sub(self.opened);
+        let more = allowed.saturating_sub(self.channels_announced);
+        let left = self.channels_announced.saturating_sub(self.opened);
         let many = self.max_channels / 4;
-        self.channels_untold || (more > 0 && (more >= many || left < many))
+        self.channels_lost || (more > 0 && (more >= many || left < many))
     }
 
     pub(super) fn announce_channels(&mut self) -> Answer {
-        self.channels_untold = false;
-        self.channels_told = self.channels_told.max(self.allowed());
+        self.channels_lost = false;
+        self.channels_announced = self.channels_announced.max(self.allowed());
         Answer::MaxChannels {
-            limit: self.channels_told,
+            limit: self.channels_announced,
         }
     }
 }

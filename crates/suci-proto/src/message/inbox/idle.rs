@@ -16,7 +16,7 @@ impl Inbox {
     pub(crate) fn shrink(&mut self) -> bool {
         let nothing = self.waiting.is_empty()
             && self.incoming.is_empty()
-            && self.untold.is_empty()
+            && self.unreported.is_empty()
             && !self.has_answers();
         let for_handlers = || Handler::ALL.iter().any(|handler| self.has_for(*handler));
         let for_layers = self.has_group_message() || for_handlers();

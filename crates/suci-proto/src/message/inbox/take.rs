@@ -244,11 +244,11 @@ impl Inbox {
         index.is_some_and(|index| self.ready.is_listed(index))
     }
 
-    /// Returns a value if untaken messages fill the session's memory, and the peer has begun no
-    /// message on `channel` and can begin none. The value is the bytes that these messages count,
-    /// and the channels on which the program can take some.
+    /// Detects that the peer can begin no message on `channel`, and has begun none, because untaken
+    /// messages fill the session's memory. Returns the bytes that these messages count, and the
+    /// channels on which the program can take some.
     #[must_use]
-    pub fn full_beside(&self, channel: ChannelId) -> Option<(u64, Vec<ChannelId>)> {
+    pub fn blocked_by_unread(&self, channel: ChannelId) -> Option<(u64, Vec<ChannelId>)> {
         let accounts = &self.accounts;
         let left = accounts.session_limit.saturating_sub(accounts.charged);
         // The peer waits at the present limit, and the longest message without RTS

@@ -69,7 +69,7 @@ impl IncomingChannel {
             popped = usize::from(message.is_some());
             message.into_iter().for_each(each);
         }
-        freed.charge = freed.charge.saturating_add(self.pass_over());
+        freed.charge = freed.charge.saturating_add(self.skip_front());
         accounts.slot_cache.collect(&mut self.slots, 0);
         self.consume(freed.charge);
         popped

@@ -42,7 +42,7 @@ impl Outbox {
                 .rts_threshold
                 .max(self.unannounced)
                 .min(self.peer_max_message),
-            window: self.told.map(|told| told.window),
+            window: self.peer_params.map(|params| params.window),
             session_room: below(reply_reserve.saturating_add(self.limits.group_reserve)),
             group_room: below(reply_reserve),
             reply_room: self.session_limit.saturating_sub(self.session_used),

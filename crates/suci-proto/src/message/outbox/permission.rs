@@ -9,7 +9,7 @@ impl Outbox {
     /// that wait on channels of other layers are not delivered: nothing of them was sent. A later
     /// one never permits less (the session ends instead).
     pub fn set_permitted(&mut self, layers: Layers, is_first: bool) {
-        self.told.get_or_insert_default().permitted = layers;
+        self.peer_params.get_or_insert_default().permitted = layers;
         if is_first && layers != Layers::ALL {
             // A channel without messages is not cold before the first of them was sent.
             let denied = self.by_id.keys().filter(|id| !layers.permits(id.layer()));
@@ -21,7 +21,8 @@ impl Outbox {
 
     /// Returns the layers of which messages may be sent, as far as it is known.
     pub(crate) fn permitted(&self) -> Layers {
-        self.told.map_or(Layers::ALL, |told| told.permitted)
+        self.peer_params
+            .map_or(Layers::ALL, |params| params.permitted)
     }
 
     /// Returns true if messages of this layer may be sent, as far as it is known.
@@ -32,9 +33,9 @@ impl Outbox {
     /// Notes that the program learns that the peer does not permit this layer. Returns false if it
     /// learned it in this session before.
     pub(crate) fn note_denied(&mut self, layer: Layer) -> bool {
-        let told = self.told.get_or_insert_default();
-        let is_new = !told.denied.permits(layer);
-        told.denied = told.denied.with(layer);
+        let params = self.peer_params.get_or_insert_default();
+        let is_new = !params.denied.permits(layer);
+        params.denied = params.denied.with(layer);
         is_new
     }
 

@@ -26,7 +26,7 @@ fn finished(inbox: &mut Inbox) -> Vec<u32> {
 #[test]
 fn a_channel_that_ended_leaves_its_number_only() {
     let (mut outbox, mut inbox) = (outbox(), inbox());
-    outbox.set_max_channels(inbox.channels_told());
+    outbox.set_max_channels(inbox.channels_announced());
     for channel in 0..100_000 {
         push(&mut outbox, ChannelId(channel), 0..2, 10);
         assert!(outbox.finish(ChannelId(channel)).unwrap());

@@ -21,8 +21,8 @@ pub(super) const PING_EVERY: u64 = 8;
 const BLOCKED_ROOM: usize = 40;
 
 impl Peer {
-    /// Returns true if no packet is needed except for an acknowledgement that may wait.
-    pub(crate) fn has_nothing_to_say(&self, now: Instant) -> bool {
+    /// Returns true if nothing needs a packet now but an acknowledgement that may wait.
+    pub(crate) fn has_only_deferrable_ack(&self, now: Instant) -> bool {
         let connection = self.connection.as_deref();
         let settled = |c: &Connection| {
             c.path.deadline().is_none()
@@ -31,7 +31,7 @@ impl Peer {
         };
         self.session.outbox.is_empty()
             && self.attempt.is_none()
-            && !self.owes_accept()
+            && !self.has_pending_accept()
             && self.lingering.is_none()
             && self.closing == Closing::Open
             && self.session.inbox.large_wanted().is_none()
@@ -60,8 +60,8 @@ impl Connected<'_> {
             return None;
         }
         connection.pending.credit = false;
-        connection.memory_told = memory;
-        self.session.inbox.on_session_limit_told();
+        connection.memory_announced = memory;
+        self.session.inbox.on_session_limit_announced();
         let credit = connection.grant.credit();
         Some(Credit {
             generation: credit.generation,
@@ -126,7 +126,7 @@ impl Connected<'_> {
         contents.leaves_some |= !permit.within_limit || (closing && close.is_none());
         let connection = &mut *self.connection;
         let answers = connection.has_answers(self.session, self.is_over);
-        let ends = connection.tells_ends(&self.session.outbox);
+        let ends = connection.may_send_fins(&self.session.outbox);
         let suspension = connection.suspension_due(self.session, self.is_over);
         let suspension = suspension.filter(|_| permit.within_limit);
         if !permit.data && !connection.may_elicit() {
@@ -249,30 +249,30 @@ impl Connection {
     fn wants_control(&self, now: Instant, session: &Session, is_over: bool) -> bool {
         let elicits =
             || (!is_over && self.wants_to_tell_mode()) || self.has_answers(session, is_over);
-        self.wants_beyond(now)
+        self.wants_reserve(now)
             || self.memory_due(&session.inbox, is_over)
             || (elicits() && self.may_elicit())
     }
 
     fn has_answers(&self, session: &Session, is_over: bool) -> bool {
-        let answers = session.inbox.has_answers() || self.tells_ends(&session.outbox);
+        let answers = session.inbox.has_answers() || self.may_send_fins(&session.outbox);
         (answers && !is_over) || self.suspension_due(session, is_over).is_some()
     }
 
     /// Returns true if a FIN must be sent and the peer supports it.
-    fn tells_ends(&self, outbox: &Outbox) -> bool {
-        outbox.has_fins() && self.speaks(EXTENSION_CHANNELS)
+    fn may_send_fins(&self, outbox: &Outbox) -> bool {
+        outbox.has_fins() && self.supports(EXTENSION_CHANNELS)
     }
 
     /// Returns true if the session's memory limit should be announced, since it moved since the
     /// last announcement.
     pub(super) fn memory_due(&self, inbox: &Inbox, is_over: bool) -> bool {
-        !is_over && inbox.session_limit_due(self.memory_told)
+        !is_over && inbox.session_limit_due(self.memory_announced)
     }
 
     /// Returns true if frames wait that may use the reserve of socket credit: acknowledgements, and
     /// frames of credit, probes and closing.
-    pub(super) fn wants_beyond(&self, now: Instant) -> bool {
+    pub(super) fn wants_reserve(&self, now: Instant) -> bool {
         let asks = || self.pending.asks() || self.credit.needs_blocked(now);
         let elicits = || {
             self.pending.answers() || self.credit.return_is_urgent() || (asks() && self.may_ask())

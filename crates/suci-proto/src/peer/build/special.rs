@@ -133,7 +133,7 @@ impl Connected<'_> {
             return false;
         }
         // It is unknown if ECN marks arrive there.
-        connection.begin_train(connection.path.beside(to), Ecn::NotEct, train);
+        connection.begin_train(connection.path.destination_at(to), Ecn::NotEct, train);
         train.begin_packet();
         connection.write_header(number, train, shared);
         if let Some((_, nonce)) = challenge {

@@ -93,12 +93,12 @@ fn an_urgent_answer_waits_for_no_look_at_the_socket() {
 fn only_what_is_urgent_is_sent_before_the_look() {
     let (mut a, script, mut b) = with_control();
     (0..20).for_each(|_| push(&mut a, 1, vec![1; 20_000].into()));
-    a.send_urgent().unwrap();
+    a.output_urgent().unwrap();
     assert_eq!(trains(&script), 0);
     push(&mut a, 1, urgent("now"));
-    a.send_urgent().unwrap();
+    a.output_urgent().unwrap();
     assert_eq!(trains(&script), 1);
-    a.send_urgent().unwrap();
+    a.output_urgent().unwrap();
     assert_eq!(trains(&script), 0);
     until(&mut a, &mut b, |a, b| {
         b.take_message();
