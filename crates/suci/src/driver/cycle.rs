@@ -102,9 +102,9 @@ impl Driver {
     /// once. The caller has just read the clock.
     ///
     /// The program gets a single message before output, if nothing but the acknowledgement would be
-    /// sent; the next call does the rest. If the node's descriptor is `exposed`, output comes first,
-    /// since the descriptor could not say when it is due. The socket is emptied, too, because an
-    /// edge-triggered descriptor would not report data that stays behind.
+    /// sent; the next call does the rest. If the node's descriptor is `exposed`, output comes
+    /// first, since the descriptor could not say when it is due. The socket is emptied, too,
+    /// because an edge-triggered descriptor would not report data that stays behind.
     pub(crate) fn wait_for_message(
         &mut self,
         deadline: Deadline,
