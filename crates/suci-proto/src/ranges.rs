@@ -1,10 +1,10 @@
 //! A set of `u64` offsets kept as sorted, disjoint, non-adjacent half-open ranges.
 //!
-//! Reassembly keeps the bytes that arrived, retransmission the bytes that were lost. Most sets never
-//! have more than one span, which needs no memory of its own. In other sets almost all operations
-//! append at the end or remove at the front, so the spans are in a ring buffer: these two cost O(1),
-//! all others a binary search and one shift. A tree was rejected: the owner bounds the number of
-//! spans anyway (F04), and for a few hundred a flat array is faster and smaller.
+//! Reassembly keeps the bytes that arrived, retransmission the bytes that were lost. Most sets
+//! never have more than one span, which needs no memory of its own. In other sets almost all
+//! operations append at the end or remove at the front, so the spans are in a ring buffer: these
+//! two cost O(1), all others a binary search and one shift. A tree was rejected: the owner bounds
+//! the number of spans anyway (F04), and for a few hundred a flat array is faster and smaller.
 
 use core::ops::Range;
 use std::collections::VecDeque;

@@ -715,18 +715,15 @@ impl Peer {
         if opening.tries() > 1 || accept.epoch != offer.epoch {
             // Send the data on INIT again: after a repeated INIT it would measure a wrong round
             // trip, and with a lower epoch the peer discarded it.
-            offer
-                .beginning
-                .recovery
-                .drop_all(&mut Requeue { peer: self });
+            let recovery = &mut offer.beginning.recovery;
+            recovery.drop_all(&mut Requeue { peer: self });
         }
         self.end_before(now, incarnation, epoch, made, layers, shared);
         if !self.has_room_for_session() {
             // The peer learns from UNKNOWN that we did not go on, and is refused until there is
             // room.
             self.discard(offer, shared);
-            let token = shared.random();
-            self.open(now, token);
+            self.open(now, shared.random());
             return Ok(());
         }
         // Take ACCEPT's epoch: the session that ended just now may have raised the epoch in which

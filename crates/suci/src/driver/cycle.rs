@@ -5,8 +5,9 @@
 //! 1. Begin ([`input`](Driver::input)): acknowledgements that no packet carried become due. Take
 //!    what other shards and neighbours forwarded.
 //! 2. Poll the socket ([`drain`](Driver::drain)).
-//! 3. Run timers and what else a poll may have made due ([`after_poll`](Driver::after_poll)): always
-//!    after input, because an acknowledgement that is still in the socket must not count as missing.
+//! 3. Run timers and what else a poll may have made due ([`after_poll`](Driver::after_poll)):
+//!    always after input, because an acknowledgement that is still in the socket must not count as
+//!    missing.
 //! 4. Output ([`output`](Driver::output)): serve the layers, transmit, publish statistics.
 //!
 //! A call runs only the steps that it needs:
