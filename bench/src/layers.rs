@@ -246,8 +246,8 @@ impl Bench {
         processes::started(name, starter)
     }
 
-    /// A turn, which starters of MPI may fail twice: their processes sometimes do not find one
-    /// another.
+    /// Runs a turn. If a starter of MPI fails, the turn begins anew, twice at most: the processes
+    /// of MPI sometimes do not find one another.
     fn patient_turn(&self, contender: &Contender, point: &Point<'_>) -> Result<Taken> {
         let retries = match contender.program {
             Program::Suci => 0,

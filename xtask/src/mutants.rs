@@ -266,7 +266,8 @@ mod tests {
     #[test]
     fn lines_of_planted_faults_are_left_out() {
         let text = "fn f() -> u8 {\n    #[cfg(suci_plant)]\n    if a(1) && b {\n        return 0;\n    }\n    c\n}\n\
-                    #[cfg(not(suci_plant))]\nfn g() {}\n#[cfg(suci_plant)]\nfn g() {\n    h(\n        1,\n    );\n}\nfn k() {\n    \
+                    #[cfg(not(suci_plant))]\nfn g() {}\n\
+                    #[cfg(suci_plant)]\nfn g() {\n    h(\n        1,\n    );\n}\nfn k() {\n    \
                     if planted(\"     \") && l(\n        2,\n    ) {\n        m();\n    }\n    n();\n}\n";
         assert_eq!(
             planted_lines(text),

@@ -195,7 +195,8 @@ int cdp_close(int s);
 
 /* Returns a descriptor that poll() and epoll show as readable when cdp_recv() or cdp_accept() would
  * not wait, and as writable when cdp_send() would not. It is also readable when the first part of a
- * message of more than 64 KiB came: cdp_recv() then waits for the rest, unless `nonblocking` is set.
+ * message of more than 64 KiB came: cdp_recv() then waits for the rest, unless `nonblocking` is
+ * set.
  * The descriptor belongs to the socket: do not read, write or close it.
  * Errors: ENOTCONN: the socket neither listens nor connects; EMFILE. Blocks: no. */
 int cdp_fd(int s);

@@ -1334,8 +1334,8 @@ enum suci_combination {
 /* A function of the program that combines two elements. `element` is their type, a value of enum
  * suci_element. `lower` comes from a member of lower rank, or from several, `higher` from those of
  * higher rank. The function writes *result and nothing else. It must be associative, and need not
- * be commutative. It runs inside the node, also on its I/O threads: it must call no function of this
- * library, and it must return. */
+ * be commutative. It runs inside the node, also on its I/O threads: it must call no function of
+ * this library, and it must return. */
 typedef void (*suci_combine)(const void *lower, const void *higher, void *result,
                              uint32_t element);
 

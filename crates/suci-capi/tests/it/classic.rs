@@ -46,8 +46,8 @@ pub(crate) fn free_ports(count: u16) -> u16 {
     let tables =
         ["udp", "tcp"].map(|name| fs::read_to_string(format!("/proc/net/{name}")).unwrap());
     let is_free = |port: u16| {
-        let local = format!(":{port:04X} ");
-        !tables.iter().any(|table| table.contains(&local))
+        let address_end = format!(":{port:04X} ");
+        !tables.iter().any(|table| table.contains(&address_end))
     };
     assert!(u32::from(count) <= MOST);
     for _ in 0..100 {

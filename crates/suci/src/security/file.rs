@@ -393,7 +393,7 @@ impl<K: SecretKey> KeyFile<K> {
     }
 
     /// Replaces the file that was `read`, keeping its owner, once the new text is on the disk.
-    /// Whoever opens it finds the old or the new one.
+    /// A process that opens the file meanwhile finds the old text or the new one.
     ///
     /// Root may do so in a directory of another user, who can put a link in the place of each part
     /// of the path meanwhile. So the directory and the new file are those that were opened,
