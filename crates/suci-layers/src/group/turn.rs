@@ -674,6 +674,10 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
                     let (channel, tag) =
                         (self.group.channel(Purpose::Questions), question | ANSWER);
                     let answer = outgoing(channel, tag, Bytes::copy_from_slice(&header), payload);
+                    // A member waits for the answer to its last question only.
+                    let is_older =
+                        |(to, one): &(usize, Outgoing)| *to == rank && one.channel == channel;
+                    self.state.owed.retain(|owed| !is_older(owed));
                     self.state.owed.push_back((rank, answer));
                 }
             }

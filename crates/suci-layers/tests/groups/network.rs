@@ -5,11 +5,12 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use suci_layers::group::{
-    Carrier, Failure, Finished, GroupState, GroupWork, Host, ServedGroups, ShrinkStep, Shrinking,
+    Carrier, Failure, Finished, GroupState, GroupWork, Host, Purpose, ServedGroups, ShrinkStep,
+    Shrinking,
 };
-use suci_layers::{Collective, Knowledge};
+use suci_layers::{Arguments, Collective, Kind, Knowledge};
 use suci_proto::time::{Duration, Instant};
-use suci_proto::types::{Ecn, Incarnation, NodeId};
+use suci_proto::types::{self, Ecn, Incarnation, NodeId};
 use suci_proto::{Arrival, Config, Engine, Identity, Outgoing, SendError, TransmitResult};
 
 const LATENCY: Duration = Duration::from_micros(50);
@@ -41,6 +42,8 @@ pub(crate) struct Member {
     last_shrunk: AtomicU32,
     /// Its process has ended.
     ended: bool,
+    /// Its messages to other members find no room.
+    pub(crate) blocked: bool,
 }
 
 pub(crate) struct Network {
@@ -96,15 +99,19 @@ fn group(engine: &Engine, nodes: &[NodeId], rank: usize) -> Group {
 }
 
 /// A member's engine, as groups use it.
-struct Driven<'a>(&'a mut Engine, Instant);
+struct Driven<'a> {
+    engine: &'a mut Engine,
+    now: Instant,
+    blocked: bool,
+}
 
 impl Carrier<Quiet> for Driven<'_> {
     fn engine(&mut self) -> &mut Engine {
-        self.0
+        self.engine
     }
 
     fn now(&self) -> Instant {
-        self.1
+        self.now
     }
 
     fn serves(&self, _: NodeId) -> bool {
@@ -112,7 +119,10 @@ impl Carrier<Quiet> for Driven<'_> {
     }
 
     fn offer(&mut self, to: NodeId, message: Outgoing) -> Result<bool, ()> {
-        match self.0.send(self.1, to, message) {
+        if self.blocked {
+            return Ok(false);
+        }
+        match self.engine.send(self.now, to, message) {
             Ok(_) => Ok(true),
             Err(SendError::WouldBlock(_) | SendError::Suspended { .. }) => Ok(false),
             Err(_) => Err(()),
@@ -132,6 +142,7 @@ impl Network {
                 served: ServedGroups::default(),
                 last_shrunk: AtomicU32::new(0),
                 ended: false,
+                blocked: false,
             }
         };
         let mut new = Self {
@@ -210,6 +221,41 @@ impl Network {
         for (rank, member) in self.members.iter_mut().enumerate() {
             member.group = group(&member.engine, &nodes, rank);
         }
+    }
+
+    /// A member says that it waits in a gather, the first operation of its group.
+    pub(crate) fn ask(&mut self, rank: usize, to: usize, question: u64) {
+        let arguments = Arguments {
+            kind: Kind::Gather,
+            root: 0,
+            length: 0,
+            checksum: 0,
+        };
+        let mut payload = 0_u64.to_le_bytes().to_vec();
+        payload.push(Kind::Gather as u8);
+        let message = Outgoing {
+            channel: Purpose::Questions.channel(GROUP),
+            tag: question,
+            kind: types::Kind::USER,
+            user_header: arguments.to_bytes().to_vec().into(),
+            payload: payload.into(),
+            notify: false,
+            token: 0,
+            deadline: None,
+        };
+        let member = &mut self.members[rank];
+        member.engine.send(self.now, id(to), message).unwrap();
+        self.turn(rank);
+    }
+
+    /// Takes the messages of another member that a member's group did not take. Returns their tags.
+    pub(crate) fn answers(&mut self, rank: usize, from: usize) -> Vec<u64> {
+        let channel = Purpose::Questions.channel(GROUP);
+        let engine = &mut self.members[rank].engine;
+        let next = || engine.recv_of_group(id(from), channel);
+        std::iter::from_fn(next)
+            .map(|(_, message)| message.tag)
+            .collect()
     }
 
     /// A member begins an agreement on a value.
@@ -336,7 +382,11 @@ impl Network {
             member.engine.handle_datagram(now, &arrival, &mut bytes);
         }
         member.engine.handle_timeout(now);
-        member.served.progress(&mut Driven(&mut member.engine, now));
+        member.served.progress(&mut Driven {
+            engine: &mut member.engine,
+            now,
+            blocked: member.blocked,
+        });
         while member.engine.poll_event().is_some() {}
         while let Some(query) = member.engine.poll_route() {
             member.engine.set_route_mtu(query, Some(1_472));
