@@ -141,7 +141,14 @@ impl Peer {
     /// HELLO of another version: the connection in use goes on. So the peer is asked for a sign of
     /// life there. The program is told if there is no connection, or none came for as long as it
     /// takes to try all keys.
+    ///
+    /// For a version nobody asks on a connection where nothing waits for the peer: the question
+    /// itself would wait for an answer, so that a HELLO of anybody could end a session at rest.
     fn on_mismatch(&mut self, now: Instant, reason: RefusedReason, shared: &mut super::Shared) {
+        let is_at_rest = self.connection.is_some() && !self.is_waiting();
+        if reason == RefusedReason::Version && is_at_rest {
+            return;
+        }
         self.life.note_cause(LostCause::Refused(reason));
         self.ask_for_sign_of_life();
         let all_refused = self.life.keys_differ(now);

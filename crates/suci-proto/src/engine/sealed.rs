@@ -298,7 +298,7 @@ impl Engine {
         if !self.is_sealed() {
             return;
         }
-        if renewal == Renewal::StopSealing && !planted("sealed-after-restore") {
+        if renewal != Renewal::Replace && !planted("sealed-after-restore") {
             self.shared.drop_unsealed();
         }
         for key in self.peers.keys() {
