@@ -4,7 +4,9 @@ use crate::error::{BUSY, Failure};
 use crate::handle::{self, Handle};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{LazyLock, Mutex, PoisonError, TryLockError};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// The most objects of a kind at a time: half as many as an index can tell apart.
 const MOST: usize = 1 << 23;
@@ -50,18 +52,7 @@ impl<T> Table<T> {
         work: impl FnOnce(&mut Kept<T>) -> Result<R, Failure>,
     ) -> Result<R, Failure> {
         let forks = handle::forks();
-        // A thread of the parent may have held the lock at the fork: a child that cannot have it is
-        // told, and does not wait.
-        let mut kept = match self.kept.try_lock() {
-            Ok(kept) => kept,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) if self.user.load(Ordering::Relaxed) != forks => {
-                return Err(handle::forked());
-            }
-            Err(TryLockError::WouldBlock) => {
-                self.kept.lock().unwrap_or_else(PoisonError::into_inner)
-            }
-        };
+        let mut kept = self.lock(forks)?;
         self.user.store(forks, Ordering::Relaxed);
         if kept.forks != forks {
             // The parent's handles are none of this process. Dropping them could wait for locks
@@ -70,6 +61,28 @@ impl<T> Table<T> {
             kept.forks = forks;
         }
         work(&mut kept)
+    }
+
+    /// A thread of the parent may have held the lock at the fork: a child in which nobody takes it
+    /// is told, and does not wait for ever.
+    fn lock(&self, forks: u32) -> Result<MutexGuard<'_, Kept<T>>, Failure> {
+        /// Far longer than a thread of this process has the lock.
+        const PATIENCE: Duration = Duration::from_millis(100);
+        let begun = Instant::now();
+        loop {
+            match self.kept.try_lock() {
+                Ok(kept) => return Ok(kept),
+                Err(TryLockError::Poisoned(poisoned)) => return Ok(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) => {}
+            }
+            if self.user.load(Ordering::Relaxed) == forks {
+                return Ok(self.kept.lock().unwrap_or_else(PoisonError::into_inner));
+            }
+            if begun.elapsed() > PATIENCE {
+                return Err(handle::forked());
+            }
+            thread::yield_now();
+        }
     }
 
     /// Returns the index of an object.

@@ -84,14 +84,15 @@ pub(super) fn initialize(node: c_int, listen: Option<&str>, forward: bool) -> Re
     if let Some(listen) = listen {
         builder = builder.listen(parsed(listen, "ifv[0]")?);
     }
-    // From now on forks are counted.
-    let before = forks();
+    // From now on forks are counted: opening can take seconds, and a child that is forked meanwhile
+    // must not wait for the lock.
+    FORKS_BEFORE.store(forks(), Ordering::Relaxed);
+    let opened = builder.open_threads(1);
     *program = Some(SocketProgram {
-        node: builder.open_threads(1)?,
+        node: opened.inspect_err(|_| FORKS_BEFORE.store(NOT_OPEN, Ordering::Relaxed))?,
         sockets: Vec::new(),
         free: Vec::new(),
     });
-    FORKS_BEFORE.store(before, Ordering::Relaxed);
     Ok(())
 }
 
