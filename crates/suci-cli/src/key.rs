@@ -133,8 +133,9 @@ fn rotate_node(file: &KeyFile<NodeKey>) -> Result<()> {
     print(format_args!(
         "new key {new} is in {file}; the node goes on with the old key {old} until its file of public\n\
          keys has the new one, too.\n\
-         1. Enter the new line that `suci key public {file}` prints beside the old one, in the file of\n\
-         \x20  public keys of every node. Running nodes notice within seconds; no message is lost.\n\
+         1. `suci key public --id NODE {file}` prints the line of the new key first. Enter it beside\n\
+         \x20  the old one, in the file of public keys of every node. Running nodes notice within\n\
+         \x20  seconds; no message is lost.\n\
          2. Then run\n\
          \x20  suci key retire {file}\n\
          \x20  and take the old line out of the file of public keys of every node."

@@ -13,7 +13,8 @@ use crate::error::{Context, Result};
 
 /// Returns the key that processes at `address` need and the environment does not name.
 pub(super) fn for_processes(address: IpAddr) -> Result<Option<OwnedFd>> {
-    let named = [suci::env::KEY_FILE, suci::env::PUBLIC_KEYS_FILE];
+    use suci::env::{KEY_FILE, NODE_KEY_FILE, PUBLIC_KEYS_FILE};
+    let named = [KEY_FILE, NODE_KEY_FILE, PUBLIC_KEYS_FILE];
     let named = named.iter().any(|name| std::env::var_os(name).is_some());
     if address.is_loopback() || named {
         return Ok(None);

@@ -54,6 +54,9 @@ pub enum KeyError {
         /// The system's answer.
         source: io::Error,
     },
+    /// Another file took its place while its text changed.
+    #[error("key file {}: another file took its place meanwhile: try again", .0.display())]
+    Replaced(PathBuf),
     /// Users other than the owner may read or write the file.
     #[error(
         "key file {0} is open to other users (mode {mode:04o}): run `chmod 600 {0}`; if one of them may have read it, \
@@ -406,8 +409,7 @@ impl<K: SecretKey> KeyFile<K> {
         let old = directory.at(real.file_name().unwrap_or_default());
         let found = std::fs::symlink_metadata(&old).map_err(unwritable)?;
         if (found.dev(), found.ino()) != (read.stamp.device, read.stamp.inode) {
-            let problem = "another file took its place meanwhile: try again";
-            return Err(unwritable(io::Error::other(problem)));
+            return Err(KeyError::Replaced(self.path.clone()));
         }
         let number: u64 = sys::random()
             .map(u64::from_ne_bytes)
