@@ -393,12 +393,12 @@ fn answers_to_a_member_without_room_do_not_pile_up() {
     let mut network = Network::new(2);
     network.renew();
     network.begin_barrier(0).unwrap();
-    network.members[0].blocked = true;
+    network.block(0, true);
     for question in 0..20 {
         network.ask(1, 0, 2 * question);
         network.run(SHORT);
     }
-    network.members[0].blocked = false;
+    network.block(0, false);
     network.run(SHORT);
     let answers = network.answers(1, 0);
     let to_last = answers.iter().filter(|tag| *tag % 2 == 1);

@@ -43,7 +43,7 @@ pub(crate) struct Member {
     /// Its process has ended.
     ended: bool,
     /// Its messages to other members find no room.
-    pub(crate) blocked: bool,
+    blocked: bool,
 }
 
 pub(crate) struct Network {
@@ -223,6 +223,12 @@ impl Network {
         }
     }
 
+    /// A member's messages find no room from now on, or find it again.
+    pub(crate) fn block(&mut self, rank: usize, blocked: bool) {
+        self.members[rank].blocked = blocked;
+        self.turn(rank);
+    }
+
     /// A member says that it waits in a gather, the first operation of its group.
     pub(crate) fn ask(&mut self, rank: usize, to: usize, question: u64) {
         let arguments = Arguments {
@@ -231,7 +237,7 @@ impl Network {
             length: 0,
             checksum: 0,
         };
-        let mut payload = 0_u64.to_le_bytes().to_vec();
+        let mut payload = 1_u64.to_le_bytes().to_vec();
         payload.push(Kind::Gather as u8);
         let message = Outgoing {
             channel: Purpose::Questions.channel(GROUP),
