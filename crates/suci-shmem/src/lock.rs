@@ -4,7 +4,8 @@
 //!
 //! A lock is a `long` in symmetric memory. Its first half, at one process, its home, names the last
 //! process in the queue. The second half, at each process in the queue, names the next one, and has
-//! the bit [`WAITING`] while this one waits. Processes are named by their numbers plus 1.
+//! the bit [`WAITING`] while this one waits; it is 0 out of the queue. Processes are named by their
+//! numbers plus 1.
 
 use crate::fatal;
 use crate::runtime::Runtime;
@@ -80,13 +81,15 @@ impl<'a> Lock<'a> {
 
     /// Takes the lock if it is free. Returns whether it was.
     pub(crate) fn test(&self) -> bool {
-        self.change_next(self.runtime.fabric.me, AtomicOp::Set(0));
+        // This process may hold the lock, or wait for it: its place in the queue stays as it is.
         self.change(self.home, self.last, self.replace(0, self.own)) == 0
     }
 
     /// Releases the lock, once everything that this process did with it is complete.
     pub(crate) fn clear(&self) {
+        let me = self.runtime.fabric.me;
         self.runtime.fabric.quiet();
+        self.change_next(me, AtomicOp::And((!WAITING).into()));
         let last = self.change(self.home, self.last, self.replace(self.own, 0));
         if last == self.own {
             return;
@@ -95,7 +98,8 @@ impl<'a> Lock<'a> {
             fatal!("no PE has the lock at {:p}: set it first", self.last);
         }
         // Another one is behind this one, and says so soon.
-        let next = until(|| process(self.own_next() & !WAITING));
+        let next = until(|| process(self.own_next()));
+        self.change_next(me, AtomicOp::Set(0));
         self.change_next(next, AtomicOp::And((!WAITING).into()));
     }
 

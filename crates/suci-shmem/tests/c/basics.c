@@ -1,10 +1,12 @@
 /* The functions of each kind, among any number of processes. */
+#define _DEFAULT_SOURCE
 #include "check.h"
 
 #include <stdint.h>
 #ifndef __cplusplus
 #include <complex.h>
 #endif
+#include <unistd.h>
 
 enum { MOST = 16, LARGE = 300000 };
 
@@ -353,6 +355,20 @@ static void test_locks(void)
     }
     shmem_barrier_all();
     check(shmem_long_g(&unguarded, n - 1) == 25L * n);
+    /* Who has the lock tests it while others wait. */
+    if (me == 0)
+        shmem_set_lock(&lock_of_all);
+    shmem_barrier_all();
+    if (me == 0) {
+        for (int i = 0; i < 10; i++) {
+            usleep(10000);
+            check(shmem_test_lock(&lock_of_all) == 1);
+        }
+    } else {
+        shmem_set_lock(&lock_of_all);
+    }
+    shmem_clear_lock(&lock_of_all);
+    shmem_barrier_all();
     check(lock_of_all == 0);
 }
 
