@@ -63,14 +63,21 @@ fn tell(message: &str) {
 }
 
 /// Writes out what the program printed, and ends this process without anything else that a program
-/// does at its end: its other threads go on meanwhile.
+/// does at its end: its other threads go on meanwhile. One that waits for input has the lock of its
+/// stream, for which nobody waits longer than a second.
 fn exit(status: c_int) -> ! {
-    // SAFETY: without an argument it flushes all streams, each under its lock; the second call does
-    // not return.
-    unsafe {
-        libc::fflush(std::ptr::null_mut());
-        libc::_exit(status)
-    }
+    const LONGEST: Duration = Duration::from_secs(1);
+    let (flushed, wait) = std::sync::mpsc::channel();
+    let flush = move || {
+        // SAFETY: without an argument it flushes all streams, each under its lock.
+        unsafe { libc::fflush(std::ptr::null_mut()) };
+        let _ = flushed.send(());
+    };
+    let _thread = std::thread::Builder::new().spawn(flush);
+    // It fails at once if there is no thread.
+    let _ = wait.recv_timeout(LONGEST);
+    // SAFETY: it does not return.
+    unsafe { libc::_exit(status) }
 }
 
 /// Tells the other processes to end with a status, and does so here.

@@ -1,4 +1,5 @@
 /* Ends of processes, and misuse: the argument says which. */
+#define _DEFAULT_SOURCE
 #include "check.h"
 
 #include <dse.h>
@@ -60,6 +61,12 @@ int main(int argc, char **argv)
     }
     if (strcmp(what, "die") == 0 && shmem_my_pe() == 1)
         raise(SIGKILL);
+    if (strcmp(what, "input") == 0) {
+        if (shmem_my_pe() == 0)
+            getchar();
+        usleep(200000);
+        raise(SIGKILL);
+    }
     if (strcmp(what, "exit") == 0 && shmem_my_pe() == 2)
         shmem_global_exit(42);
     if (strcmp(what, "succeed") == 0 && shmem_my_pe() == 2)

@@ -97,6 +97,17 @@ fn a_process_that_dies_ends_the_others_with_a_message() {
     assert!(!ended.status.success() && told, "{err}");
 }
 
+/// The stream is locked while a process waits for input.
+#[test]
+fn a_process_that_waits_for_input_ends_with_the_others() {
+    let program = compile("ends.c", "oshcc", "gcc", C);
+    let (input, _open) = std::io::pipe().unwrap();
+    let ended = output(oshrun(&program, 2, &[]).arg("input").stdin(input));
+    let (_, err) = texts(&ended);
+    let is_stopped = ended.status.code() == Some(124);
+    assert!(!is_stopped && err.contains("PE 1 died"), "{err}");
+}
+
 #[test]
 fn shmem_global_exit_ends_all_with_its_status() {
     let program = compile("ends.c", "oshcc", "gcc", C);
