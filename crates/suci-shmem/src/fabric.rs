@@ -500,8 +500,11 @@ impl Fabric {
             unsafe {
                 let before = local_atomic(at, width, op);
                 match width {
-                    Width::Bits32 => into.cast::<u32>().write(u32::try_from(before).unwrap_or(0)),
-                    Width::Bits64 => into.cast::<u64>().write(before),
+                    Width::Bits32 => {
+                        let before = u32::try_from(before).unwrap_or(0);
+                        into.cast::<u32>().write_unaligned(before);
+                    }
+                    Width::Bits64 => into.cast::<u64>().write_unaligned(before),
                 }
             }
             return;

@@ -33,8 +33,9 @@ unsafe fn read<T: Copy>(source: *const T, count: usize) -> Vec<T> {
 }
 
 unsafe fn write<T: Copy>(dest: *mut T, elements: &[T]) {
-    // SAFETY: the caller's promise; a vector is no memory of the program.
-    unsafe { dest.copy_from_nonoverlapping(elements.as_ptr(), elements.len()) };
+    let (dest, source): (*mut u8, *const u8) = (dest.cast(), elements.as_ptr().cast());
+    // SAFETY: the caller's promise, for any address; a vector is no memory of the program.
+    unsafe { dest.copy_from_nonoverlapping(source, size_of_val(elements)) };
 }
 
 /// Copies the root's elements to all, to itself if `also_root`.
