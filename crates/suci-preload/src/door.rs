@@ -271,7 +271,6 @@ impl Door {
         program: &Listening,
         call: Call,
     ) -> io::Result<()> {
-        let caller = Caller::new(program.source, program.address)?;
         let address_of = |of: Address| {
             let like = canonical(program.address).ip();
             self.settings.address_of(of.node, of.port, like)
@@ -281,7 +280,11 @@ impl Door {
             peer: address_of(client),
         };
         // The program may accept as soon as the call begins.
-        let entry = Entry::new(caller.address, ends);
+        let (caller, entry) = Entry::of(ends, || {
+            let caller = Caller::new(program.source, program.address)?;
+            let at = caller.address;
+            Ok((caller, at))
+        })?;
         let kernel = caller.call(program.address)?;
         Link::copy(&self.reactor, call, stream, kernel, entry)
     }

@@ -87,7 +87,7 @@ unsafe extern "C-unwind" fn accept4(
 
 /// Returns the address that the program is told of a client.
 fn told_peer(accepted: c_int, peer: &Raw) -> Raw {
-    match ends_of(peer) {
+    match peer.get().and_then(|peer| table::lock().accepted(peer)) {
         Some(ends) => {
             // Written bytes stay on this host for a moment only: TCP need not collect them.
             kernel::with(accepted, |socket| {
@@ -100,8 +100,9 @@ fn told_peer(accepted: c_int, peer: &Raw) -> Raw {
 }
 
 /// Returns the addresses of a connection whose peer, to the kernel, is at `peer`.
-fn ends_of(peer: &Raw) -> Option<Ends> {
-    peer.get().and_then(|peer| table::lock().ends(peer))
+fn ends_of(fd: c_int, peer: &Raw) -> Option<Ends> {
+    let ends = peer.get().and_then(|peer| table::lock().ends(peer))?;
+    kernel::with(fd, kernel::is_tcp)?.then_some(ends)
 }
 
 /// # Safety
@@ -117,7 +118,7 @@ unsafe extern "C-unwind" fn getpeername(
     // SAFETY: `to` has room for any address, and `room` says how much.
     let done = unsafe { (next().getpeername)(fd, to, room) };
     if done == 0 {
-        let told = ends_of(&peer).map_or(peer, |ends| ends.peer.into());
+        let told = ends_of(fd, &peer).map_or(peer, |ends| ends.peer.into());
         // SAFETY: the program's own arguments.
         unsafe { told.copy_to(address, length) };
     }
@@ -136,7 +137,7 @@ unsafe extern "C-unwind" fn getsockname(
     let (to, room) = peer.pointers();
     // SAFETY: `to` has room for any address, and `room` says how much.
     let is_connected = unsafe { (next().getpeername)(fd, to, room) } == 0;
-    if let Some(ends) = is_connected.then(|| ends_of(&peer)).flatten() {
+    if let Some(ends) = is_connected.then(|| ends_of(fd, &peer)).flatten() {
         // SAFETY: the program's own arguments.
         unsafe { Raw::from(ends.local).copy_to(address, length) };
         return 0;

@@ -108,6 +108,9 @@ impl Flow {
     fn copy(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
         if self.call.is_some() && kernel::is_connected(&self.kernel) {
             self.call = None;
+            if self.is_finished {
+                self.tell_end()?;
+            }
         }
         let copied = SCRATCH.try_with(|scratch| self.copy_out(cx, &mut scratch.borrow_mut()));
         // The thread's end may need a step, too.
@@ -174,7 +177,7 @@ impl Flow {
                     Poll::Pending => break,
                     Poll::Ready(Ok(bytes)) if bytes.is_empty() => {
                         self.is_finished = true;
-                        self.kernel.shutdown(Shutdown::Write)?;
+                        self.tell_end()?;
                     }
                     Poll::Ready(Ok(bytes)) => self.incoming = bytes,
                     Poll::Ready(Err(error)) => {
@@ -192,6 +195,15 @@ impl Flow {
             }
         }
         Ok(())
+    }
+
+    /// Tells the program that the node sends nothing more, once the kernel has connected: before,
+    /// that would end its attempt.
+    fn tell_end(&self) -> io::Result<()> {
+        match self.call {
+            None => self.kernel.shutdown(Shutdown::Write),
+            Some(_) => Ok(()),
+        }
     }
 
     /// Lets the program's calls fail. If the kernel still has bytes for it, which a reset would

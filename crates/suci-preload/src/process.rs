@@ -10,7 +10,8 @@ use rustix::net::Shutdown;
 use std::cell::{Cell, RefCell};
 use std::ffi::c_int;
 use std::mem::ManuallyDrop;
-use std::os::fd::OwnedFd;
+use std::net::SocketAddr;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use suci::Node;
@@ -161,7 +162,7 @@ unsafe extern "C" fn in_parent() {
 /// The child has its sockets; the bytes go on in the parent. This library's ends are closed, so
 /// that connections end when the parent says so.
 unsafe extern "C" fn in_child() {
-    let Some((_reading, mut state, table)) = take_held() else {
+    let Some((_reading, mut state, mut table)) = take_held() else {
         return;
     };
     if let State::Open(reactor) = std::mem::replace(&mut *state, State::Unopened) {
@@ -171,6 +172,11 @@ unsafe extern "C" fn in_child() {
         {
             close_copy(fd);
         }
+        let all = kernel::descriptors().into_iter();
+        table.inherit(
+            &all.filter_map(|fd| kernel::with(fd, peer).flatten())
+                .collect(),
+        );
         // In a child a handle closes the node's descriptors.
         drop(reactor.node.clone());
         // Its other threads are not here; what they worked on is not to be touched.
@@ -181,11 +187,18 @@ unsafe extern "C" fn in_child() {
 /// Returns the descriptors of this library's ends.
 fn own_descriptors(table: &Table) -> Vec<c_int> {
     let is_own = |fd: &c_int| {
-        let local = kernel::with(*fd, |fd| kernel::local(fd));
-        local.is_some_and(|local| local.is_ok_and(|local| table.has(local)))
+        let local = kernel::with(*fd, |fd| kernel::is_tcp(fd).then(|| kernel::local(fd)));
+        let local = local.flatten().and_then(Result::ok);
+        local.is_some_and(|local| table.has(local))
     };
     let all = kernel::descriptors().into_iter();
     all.filter(is_own).collect()
+}
+
+/// Returns the peer of a TCP socket.
+fn peer(socket: BorrowedFd<'_>) -> Option<SocketAddr> {
+    let peer = kernel::is_tcp(socket).then(|| rustix::net::getpeername(socket).ok());
+    peer.flatten().flatten().and_then(of_ip)
 }
 
 fn close_copy(fd: c_int) {
@@ -230,11 +243,7 @@ fn deliver(reactor: &Reactor) {
 fn shut_down_all() {
     for fd in kernel::descriptors() {
         kernel::with(fd, |socket| {
-            let peer = rustix::net::getpeername(socket)
-                .ok()
-                .flatten()
-                .and_then(of_ip);
-            if peer.is_some_and(|peer| table::lock().ends(peer).is_some()) {
+            if peer(socket).is_some_and(|peer| table::lock().ends(peer).is_some()) {
                 // It fails if the connection is over.
                 let _ = rustix::net::shutdown(socket, Shutdown::Write);
             }

@@ -1,7 +1,8 @@
 //! Which addresses programs are told.
 
 use crate::address::{canonical, in_family_of};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
 use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -30,12 +31,15 @@ impl Ends {
 pub(crate) struct Table {
     /// By the address of this library's end: the peer's address to the program's end.
     ends: BTreeMap<SocketAddr, Ends>,
+    /// The same of connections that the parent of this process had, in a child of a fork.
+    inherited: BTreeMap<SocketAddr, Ends>,
     /// Errors of connections that failed, by the cookie of the program's socket.
     failures: VecDeque<(u64, i32)>,
 }
 
 static TABLE: Mutex<Table> = Mutex::new(Table {
     ends: BTreeMap::new(),
+    inherited: BTreeMap::new(),
     failures: VecDeque::new(),
 });
 
@@ -54,6 +58,18 @@ impl Entry {
         lock().ends.insert(own_end, ends);
         Self(own_end)
     }
+
+    /// Enters a connection whose own end `make` makes, and tells where. No fork comes between: its
+    /// child closes the ends that it finds in the table.
+    pub(crate) fn of<T>(
+        ends: Ends,
+        make: impl FnOnce() -> io::Result<(T, SocketAddr)>,
+    ) -> io::Result<(T, Self)> {
+        let mut table = lock();
+        let (made, own_end) = make()?;
+        table.ends.insert(own_end, ends);
+        Ok((made, Self(own_end)))
+    }
 }
 
 impl Drop for Entry {
@@ -70,8 +86,22 @@ impl Table {
 
     /// Returns the addresses for a socket whose peer, to the kernel, is at `kernel_peer`.
     pub(crate) fn ends(&self, kernel_peer: SocketAddr) -> Option<Ends> {
-        let ends = self.ends.get(&canonical(kernel_peer))?;
+        let own_end = canonical(kernel_peer);
+        let ends = (self.ends.get(&own_end)).or_else(|| self.inherited.get(&own_end))?;
         Some(ends.in_family_of(kernel_peer))
+    }
+
+    /// As [`ends`](Self::ends), for a socket that the program has just accepted: one of the parent
+    /// that was at this address is gone.
+    pub(crate) fn accepted(&mut self, kernel_peer: SocketAddr) -> Option<Ends> {
+        self.inherited.remove(&canonical(kernel_peer));
+        self.ends(kernel_peer)
+    }
+
+    /// Makes the table of a parent that of its child, whose sockets are connected to `peers`.
+    pub(crate) fn inherit(&mut self, peers: &BTreeSet<SocketAddr>) {
+        self.inherited.append(&mut self.ends);
+        self.inherited.retain(|own_end, _| peers.contains(own_end));
     }
 
     /// Keeps the error of a connection that failed.
@@ -108,6 +138,21 @@ mod tests {
         assert_eq!(found.local.to_string(), "[::ffff:192.0.2.1]:80");
         drop(entry);
         assert!(lock().ends(own_end).is_none());
+    }
+
+    /// The parent's connections end without a word to the child, and their ports are used again.
+    #[test]
+    fn a_child_keeps_what_its_sockets_are_connected_to_until_it_accepts_another() {
+        let at = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
+        let (local, peer) = (at(80), at(9));
+        let mut table = Table::default();
+        for port in [1, 2] {
+            table.ends.insert(at(port), Ends { local, peer });
+        }
+        table.inherit(&BTreeSet::from([at(1), at(3)]));
+        assert!(table.ends(at(1)).is_some() && table.ends(at(2)).is_none());
+        assert!(!table.has(at(1)));
+        assert!(table.accepted(at(1)).is_none() && table.ends(at(1)).is_none());
     }
 
     #[test]
