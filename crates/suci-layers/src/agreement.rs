@@ -232,7 +232,7 @@ impl Agreement {
                 }
             }
             Message::Join(join) => self.on_join(from, join),
-            Message::Propose(known) if self.leader == Some(from) => {
+            Message::Propose(known) if self.leader == Some(from) && !self.has_accepted(from) => {
                 self.accepted = Some((from, known));
                 self.send(from, &Message::Accept(self.dead.clone()));
             }
@@ -302,14 +302,18 @@ impl Agreement {
         }
     }
 
-    /// A member follows this one. Those that it takes for silent hear of that: they may not know.
-    fn on_join(&mut self, from: usize, join: Join) {
-        let doubted = &join.silent - &self.failed;
-        let earlier = self.joined.insert(from, join);
+    /// A member follows this one. Those that it takes for silent hear of that, once: they may not
+    /// know.
+    fn on_join(&mut self, from: usize, mut join: Join) {
+        let earlier = self.joined.remove(&from);
         let known = earlier.map_or(BTreeSet::new(), |earlier| earlier.silent);
-        for rank in doubted.difference(&known) {
+        join.silent
+            .retain(|rank| ![from, self.place.rank].contains(rank));
+        for rank in (&join.silent - &self.failed).difference(&known) {
             self.send(*rank, &Message::Doubt(BTreeSet::from([from])));
         }
+        join.silent.extend(known);
+        self.joined.insert(from, join);
     }
 
     /// Counts on a silent member no more. Its leader hears of that unless it has proposed.
@@ -418,8 +422,13 @@ impl Agreement {
     }
 
     fn has_proposed(&self) -> bool {
+        self.has_accepted(self.place.rank)
+    }
+
+    /// Whether the proposal that this member accepted last is of that leader, which makes one only.
+    fn has_accepted(&self, leader: usize) -> bool {
         let accepted = self.accepted.as_ref();
-        accepted.is_some_and(|(leader, _)| *leader == self.place.rank)
+        accepted.is_some_and(|(by, _)| *by == leader)
     }
 
     /// Returns the proposal of the highest leader that a member accepted, or else what all members

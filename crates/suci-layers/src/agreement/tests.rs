@@ -569,3 +569,32 @@ fn bytes_that_no_member_sends_are_refused() {
     }
     assert_eq!(member.on_message(1, &dead(0)), Ok(()));
 }
+
+/// Else messages to a member that takes none would pile up.
+#[test]
+fn messages_again_and_again_are_answered_once() {
+    let place = |rank| Place { rank, size: 4 };
+    let sent = |member: &mut Agreement| std::iter::from_fn(|| member.poll_send()).count();
+    // A leader that proposes.
+    let mut member = begun(place(1), start(1, 1));
+    sent(&mut member);
+    let proposal = Message::Propose(start(0, 1).known).to_bytes();
+    assert!(member.on_message(0, &proposal).is_ok());
+    assert_eq!(sent(&mut member), 1);
+    assert!(member.on_message(0, &proposal).is_err());
+    assert_eq!(sent(&mut member), 0);
+    // A member that hears others and does not hear them, in turns, and its leader and itself.
+    let mut leader = begun(place(0), start(0, 1));
+    sent(&mut leader);
+    for silent in [ranks([0, 1, 3]), ranks([]), ranks([0, 1, 2])] {
+        let known = start(3, 1).known;
+        let join = Message::Join(Join {
+            value: known.value,
+            number: known.number,
+            silent,
+            accepted: None,
+        });
+        leader.on_message(3, &join.to_bytes()).unwrap();
+    }
+    assert_eq!(sent(&mut leader), 2);
+}
