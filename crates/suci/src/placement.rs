@@ -70,7 +70,7 @@ impl Places {
     pub(crate) fn wake_waiters(&self) {
         self.remote_waiters.wake_those(|awaited| match awaited {
             AwaitedOfLayer::Room | AwaitedOfLayer::Change => true,
-            AwaitedOfLayer::Result(operation) => self.remote().is_complete(operation),
+            AwaitedOfLayer::Result(operation) => !self.remote().is_open(operation),
         });
     }
 

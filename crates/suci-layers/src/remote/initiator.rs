@@ -181,11 +181,13 @@ impl Initiator {
         Self::default()
     }
 
-    /// Returns an initiator without operations, for those of a context.
+    /// Returns an initiator without operations, for those of a context. They are numbered from
+    /// behind `last` on.
     #[must_use]
-    pub fn of_context(context: Context) -> Self {
+    pub fn of_context(context: Context, last: u64) -> Self {
         Self {
             context,
+            last,
             ..Self::default()
         }
     }
@@ -373,6 +375,17 @@ impl Initiator {
     #[must_use]
     pub fn awaited(&self, operation: OperationId) -> Option<Vec<NodeId>> {
         self.open.get(&operation.0).map(Open::nodes)
+    }
+
+    /// Returns true if an operation is open.
+    #[must_use]
+    pub fn is_open(&self, operation: OperationId) -> bool {
+        self.open.contains_key(&operation.0)
+    }
+
+    /// The number of the last operation, without its context.
+    pub(super) const fn last(&self) -> u64 {
+        self.last
     }
 
     /// Returns the next operation that completed. Until it was returned, an operation counts

@@ -105,6 +105,9 @@ pub struct Layer {
     pub initiator: Initiator,
     /// Those of other contexts.
     contexts: BTreeMap<Context, ContextState>,
+    /// The greatest number of an operation of contexts that are not in use any more. Those opened
+    /// later go on from there, so that none has an operation that another one had.
+    last_of_closed: u64,
     /// The number of contexts whose requests are sent last, if the queues have no room for all.
     turn: usize,
     /// Results that the program did not take.
@@ -121,6 +124,7 @@ impl Layer {
             target: Target::new(regions),
             initiator: Initiator::new(),
             contexts: BTreeMap::new(),
+            last_of_closed: 0,
             turn: 0,
             done: BTreeMap::new(),
             held: BTreeSet::new(),
@@ -289,7 +293,7 @@ impl Layer {
         let free = Context::others().find(|context| !self.contexts.contains_key(context));
         let context = free.ok_or(TooManyContexts)?;
         let state = ContextState {
-            initiator: Initiator::of_context(context),
+            initiator: Initiator::of_context(context, self.last_of_closed),
             closing: None,
         };
         self.contexts.insert(context, state);
@@ -382,16 +386,15 @@ impl Layer {
         self.done.remove(&operation)
     }
 
-    /// Returns true if an operation has a result that was not taken.
-    pub fn is_complete(&mut self, operation: OperationId) -> bool {
-        self.collect();
-        self.done.contains_key(&operation)
+    /// Returns true if an operation is open. One that is not has a result, or gets none any more.
+    pub fn is_open(&mut self, operation: OperationId) -> bool {
+        self.initiator_of(operation.context()).is_open(operation)
     }
 
     /// Takes the results of all contexts, and forgets those that were closed and have none left to
     /// await.
     fn collect(&mut self) {
-        let Self { done, contexts, .. } = self;
+        let (done, contexts) = (&mut self.done, &mut self.contexts);
         let mut keep = |Completion { operation, result }| _ = done.insert(operation, result);
         core::iter::from_fn(|| self.initiator.poll_completion()).for_each(&mut keep);
         contexts.retain(|_, state| {
@@ -402,9 +405,14 @@ impl Layer {
                     true
                 }
                 // Nobody asks for the others.
-                Some(last) => !complete
-                    .map(|complete| complete.operation)
-                    .any(|op| op == last),
+                Some(last) => {
+                    let is_over = complete.map(|one| one.operation).any(|op| op == last);
+                    if is_over {
+                        let closed = &mut self.last_of_closed;
+                        *closed = state.initiator.last().max(*closed);
+                    }
+                    !is_over
+                }
             }
         });
     }

@@ -5,6 +5,8 @@
 #[cfg(not(suci_plant))]
 mod atomics;
 #[cfg(not(suci_plant))]
+mod contexts;
+#[cfg(not(suci_plant))]
 mod direct;
 #[cfg(not(suci_plant))]
 mod hostile;

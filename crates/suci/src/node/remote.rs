@@ -6,7 +6,7 @@ use crate::clock::Deadline;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::remote::{PendingOperation, Region, RegionError, Remote};
-use crate::remote::{RemoteFailure, RemoteHost, Rights};
+use crate::remote::{RemoteFailure, RemoteHost, Rights, take_result};
 use crate::shared_memory::SharedMemory;
 use crate::wait::Awaited;
 use std::ptr::NonNull;
@@ -200,12 +200,13 @@ impl RemoteHost for Node {
         &self,
         operation: PendingOperation,
         deadline: Deadline,
-    ) -> Result<Option<Outcome>, Error> {
+    ) -> Result<Option<Outcome>, RemoteFailure> {
         let mut driver = self.enter_to_send()?;
         let awaited = (self.fixed.wait, Awaited::Answer);
-        wait_to_take(&mut driver, deadline, awaited, |driver| {
-            driver.places.remote().take(operation.id)
-        })
+        let taken = wait_to_take(&mut driver, deadline, awaited, |driver| {
+            take_result(&mut driver.places.remote(), operation.id).transpose()
+        });
+        taken?.transpose()
     }
 
     fn watch(&self, nodes: &[NodeId], awaited: bool) -> Result<(), Error> {

@@ -57,12 +57,12 @@ pub trait RemoteHost {
     fn turn(&self) -> Result<(), Error>;
 
     /// Waits until an operation has a result, and takes it. Returns nothing if `deadline` comes
-    /// first.
+    /// first. Fails if there will be none: another thread took it, or closed the context.
     fn await_result(
         &self,
         operation: PendingOperation,
         deadline: Deadline,
-    ) -> Result<Option<Outcome>, Error>;
+    ) -> Result<Option<Outcome>, RemoteFailure>;
 
     /// Notes that a wait for answers of `nodes` began or, if they are not `awaited` any more,
     /// ended. A node that is awaited counts as lost if it is silent.

@@ -56,7 +56,7 @@ pub enum RemoteFailure {
     #[error(transparent)]
     TooManyContexts(#[from] TooManyContexts),
     /// The operation is neither open nor waits to be taken.
-    #[error("the result of the operation was taken before: wait for it once")]
+    #[error("the result was taken before, or the operation's context closed: wait for it once")]
     Taken,
 }
 
@@ -643,11 +643,7 @@ impl<'a, N: RemoteNode> Remote<'a, N> {
         if operation.layer >= self.node.layers() {
             return Err(RemoteFailure::Taken);
         }
-        let mut layer = self.node.layer(operation.layer);
-        match layer.take(operation.id) {
-            None if layer.awaited(operation.id).is_none() => Err(RemoteFailure::Taken),
-            result => Ok(result),
-        }
+        take_result(&mut self.node.layer(operation.layer), operation.id)
     }
 
     /// Waits for an operation; cancels it if that takes too long or fails.
@@ -704,7 +700,7 @@ impl<'a, N: RemoteNode> Remote<'a, N> {
         self.node.watch(&targets, true)?;
         let result = self.node.await_result(operation, deadline);
         self.node.watch(&targets, false)?;
-        Ok(result?)
+        result
     }
 
     fn timed_out(&self) -> RemoteFailure {
@@ -713,6 +709,17 @@ impl<'a, N: RemoteNode> Remote<'a, N> {
             limit: self.limit,
         }
         .into()
+    }
+}
+
+/// Takes the result of an operation of a layer, if it is complete. Fails if it gets none any more.
+pub(crate) fn take_result(
+    layer: &mut Layer,
+    operation: OperationId,
+) -> Result<Option<Outcome>, RemoteFailure> {
+    match layer.take(operation) {
+        None if !layer.is_open(operation) => Err(RemoteFailure::Taken),
+        result => Ok(result),
     }
 }
 

@@ -12,7 +12,7 @@ use crate::clock::Deadline;
 use crate::error::Error;
 use crate::placement::AwaitedOfLayer;
 use crate::remote::{PendingOperation, Region, RegionError, Remote};
-use crate::remote::{RemoteFailure, RemoteHost, Rights};
+use crate::remote::{RemoteFailure, RemoteHost, Rights, take_result};
 use crate::shared_memory::SharedMemory;
 use std::ptr::NonNull;
 use std::sync::MutexGuard;
@@ -153,10 +153,12 @@ impl Inner {
     pub(super) fn awaiting_result(
         &self,
         operation: PendingOperation,
-    ) -> impl FnMut(&mut Context<'_>) -> Poll<Result<Outcome, Error>> {
+    ) -> impl FnMut(&mut Context<'_>) -> Poll<Result<Outcome, RemoteFailure>> {
         let awaited = AwaitedOfLayer::Result(operation.id);
         let shard = &self.shards[operation.layer];
-        self.polling_layer(shard, awaited, move |layer| layer.take(operation.id))
+        let take = move |layer: &mut Layer| take_result(layer, operation.id).transpose();
+        let mut polling = self.polling_layer(shard, awaited, take);
+        move |cx| polling(cx).map(|taken| taken?)
     }
 
     /// The command that has a thread note that a wait for answers of `node` began or ended.
@@ -271,7 +273,7 @@ impl RemoteHost for SharedNode {
         &self,
         operation: PendingOperation,
         deadline: Deadline,
-    ) -> Result<Option<Outcome>, Error> {
+    ) -> Result<Option<Outcome>, RemoteFailure> {
         let result = self.inner.awaiting_result(operation);
         self.inner.wait_until(deadline, result)?.transpose()
     }

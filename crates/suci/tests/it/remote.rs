@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Waker};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use suci::remote::{
     AtomicOp, Cause, Layout, OperationError, Region, RegionId, Remote, RemoteErrorKind,
     RemoteFailure, RemoteNode, RemoteRegion, Rights, Signal, SignalUpdate, Width,
@@ -390,6 +390,34 @@ fn contexts_wait_and_fail_apart_from_each_other() {
         a.add_peer(id, socket.local_addr().unwrap()).unwrap();
         use_contexts(&a.remote().limit(LONG), handle, region);
     });
+}
+
+/// Nobody answers, and nothing else wakes those that wait.
+#[test]
+fn waits_for_an_operation_end_when_its_context_is_closed() {
+    let (a, _b) = shared_pair();
+    let (node, socket) = nobody();
+    a.add_peer(node, socket.local_addr().unwrap()).unwrap();
+    let region = a.allocate_region(8, ALL()).unwrap();
+    let lost = RemoteRegion {
+        node,
+        ..region.handle()
+    };
+    let remote = a.remote().limit(LONG);
+    let context = remote.context().unwrap();
+    let begun = context.begin_fetch_atomic(&lost, 0, Width::Bits64, AtomicOp::Fetch);
+    let begun = begun.unwrap();
+    let began = Instant::now();
+    thread::scope(|scope| {
+        let waits = scope.spawn(|| remote.wait(begun));
+        let awaits = scope.spawn(|| block_on(remote.wait_async(begun)));
+        thread::sleep(Duration::from_millis(100));
+        drop(context);
+        for waited in [waits.join().unwrap(), awaits.join().unwrap()] {
+            assert!(matches!(waited, Err(RemoteFailure::Taken)), "{waited:?}");
+        }
+    });
+    assert!(began.elapsed() < LONG, "nobody woke it");
 }
 
 /// A node that asks for much and takes nothing fills a part of the target's queue only.
