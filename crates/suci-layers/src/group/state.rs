@@ -109,7 +109,8 @@ pub(super) struct Underway<E> {
     pub(super) number: u64,
     /// The arguments, as each message has them; empty for an agreement.
     pub(super) header: Bytes,
-    /// Whether silent members that keep it waiting are to be noticed, and those that are watched.
+    /// Whether silent members that keep it waiting are to be noticed, and those that are watched,
+    /// also since an earlier operation.
     pub(super) is_watching: bool,
     pub(super) watched: BTreeSet<usize>,
     /// Members that are to hear which operation this one waits in.
@@ -404,12 +405,14 @@ impl<H: Host> GroupState<H> {
         if let (GroupWork::Collective(_), Some(failed)) = (&work, state.failed) {
             return Err(error(failed));
         }
+        // Drivers that did not run since it ended have members of theirs to watch no more.
+        let watched = state.current.take().map(|before| before.watched);
         state.current = Some(Underway {
             work,
             number,
             header,
             is_watching: false,
-            watched: BTreeSet::new(),
+            watched: watched.unwrap_or_default(),
             unasked: BTreeSet::new(),
             asked_at: None,
             is_over: false,

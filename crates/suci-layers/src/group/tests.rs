@@ -26,6 +26,8 @@ struct Kept {
     engine: Engine,
     offered: Vec<(NodeId, Outgoing)>,
     is_full: bool,
+    /// The only node that it serves, if it does not serve all.
+    only: Option<NodeId>,
 }
 
 fn carrier() -> Kept {
@@ -38,6 +40,7 @@ fn carrier() -> Kept {
         engine: engine.unwrap(),
         offered: Vec::new(),
         is_full: false,
+        only: None,
     }
 }
 
@@ -57,8 +60,8 @@ impl Carrier<Alone> for Kept {
         Instant::ZERO
     }
 
-    fn serves(&self, _: NodeId) -> bool {
-        true
+    fn serves(&self, node: NodeId) -> bool {
+        self.only.is_none_or(|only| only == node)
     }
 
     fn offer(&mut self, to: NodeId, message: Outgoing) -> Result<bool, ()> {
@@ -175,4 +178,55 @@ fn only_messages_of_the_same_call_have_a_place() {
     served.progress(&mut carrier());
     assert!(!is_placed(from(0), &message));
     assert_eq!(Arc::strong_count(&group), 1, "nobody keeps it");
+}
+
+/// A member that stays watched is asked for signs of life for ever.
+#[test]
+fn a_driver_that_runs_late_watches_members_of_an_earlier_operation_no_more() {
+    let mut early = carrier();
+    early.only = Some(NodeId(0));
+    let mut late = carrier();
+    late.only = Some(NodeId(2));
+    let group = Arc::new(group());
+    let [mut of_early, mut of_late] = [(); 2].map(|()| ServedGroups::default());
+    let gather = || Collective::gather(group.place(), 1, &[1; 3], vec![0]);
+    let begin = || group.begin(NodeId(1), GroupWork::Collective(gather()));
+    let watched = || {
+        let state = group.lock();
+        let current = state.current.as_ref().unwrap();
+        (Vec::from_iter(current.watched.clone()), current.asked_at)
+    };
+    let end = || {
+        let mut state = group.lock();
+        let current = state.current.as_mut().unwrap();
+        current.end(Ok(Finished::Data(Vec::new())));
+        current.is_released = true;
+    };
+    begin().unwrap();
+    assert!(group.watch());
+    for (served, carrier) in [(&mut of_early, &mut early), (&mut of_late, &mut late)] {
+        served.add(Arc::clone(&group));
+        served.progress(carrier);
+    }
+    assert_eq!(watched().0, [0, 2]);
+    // Its last message came at the one driver, and the other one runs after the next one began.
+    end();
+    of_early.progress(&mut early);
+    begin().unwrap();
+    assert_eq!(watched().0, [2]);
+    late.offered.clear();
+    of_late.progress(&mut late);
+    assert_eq!(watched(), (Vec::new(), None));
+    assert!(late.offered.is_empty(), "nobody is asked");
+    // Or after the next one is watched, too: then the member still is.
+    assert!(group.watch());
+    of_late.progress(&mut late);
+    end();
+    begin().unwrap();
+    assert!(group.watch());
+    of_late.progress(&mut late);
+    assert_eq!(watched().0, [2]);
+    end();
+    of_late.progress(&mut late);
+    assert_eq!(watched().0, []);
 }

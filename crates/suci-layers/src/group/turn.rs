@@ -691,12 +691,12 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
         let Some(current) = &mut self.state.current else {
             return;
         };
-        if !current.is_watching {
+        if !current.is_watching && current.watched.is_empty() {
             return;
         }
-        let awaited = match current.is_over {
-            true => BTreeSet::new(),
-            false => awaited(current),
+        let awaited = match current.is_watching && !current.is_over {
+            true => awaited(current),
+            false => BTreeSet::new(),
         };
         let watched = std::mem::take(&mut current.watched);
         let unasked = std::mem::take(&mut current.unasked);
@@ -704,7 +704,8 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
         let (header, payload) = (current.header.clone(), stated(current.number, kind));
         let is_over = current.is_over;
         let now = self.carrier.now();
-        let asked_at = *current.asked_at.get_or_insert(now.as_nanos());
+        let asked_at = current.asked_at.unwrap_or(now.as_nanos());
+        current.asked_at = current.is_watching.then_some(asked_at);
         let mut still = BTreeSet::new();
         for rank in &watched | &awaited {
             let Some(node) = self.group.member(rank).filter(|_| self.serves(rank)) else {
