@@ -3,12 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
 
 use suci_layers::Knowledge;
 use suci_layers::group::{
     Carrier, Failure, Finished, GroupPlaces, GroupState, GroupWork, Host, ServedGroups, ShrinkStep,
-    Shrinking,
+    Shrinking, ShrunkNumbers,
 };
 use suci_proto::time::{Duration, Instant, nanos};
 use suci_proto::types::{NodeId, SessionNumber};
@@ -118,7 +117,7 @@ pub struct GroupProgram {
     rng: Rng,
     served: ServedGroups<NoSleepers>,
     places: Arc<GroupPlaces<NoSleepers>>,
-    last_shrunk: AtomicU32,
+    shrunk: ShrunkNumbers,
     memberships: Vec<Membership>,
     /// Faults are over: it makes haste.
     hurries: bool,
@@ -177,7 +176,7 @@ impl GroupProgram {
             rng: Rng::new(seed, 0x6000 + u64::from(process)),
             served: ServedGroups::new(Arc::clone(&places)),
             places,
-            last_shrunk: AtomicU32::new(0),
+            shrunk: ShrunkNumbers::default(),
             memberships: groups.into_iter().map(membership).collect(),
             hurries: false,
         }
@@ -500,7 +499,7 @@ impl GroupProgram {
         now: Instant,
     ) -> Verdict {
         let step = match &mut one.stage {
-            Stage::Shrinks(shrinking) => shrinking.next(known, &self.last_shrunk),
+            Stage::Shrinks(shrinking) => shrinking.next(known, &self.shrunk),
             _ if known.failed.is_empty() && known.value & 1 == 1 => {
                 one.era += 1;
                 one.index = 0;
@@ -514,7 +513,7 @@ impl GroupProgram {
                 return Ok(());
             }
             _ => {
-                let (shrinking, step) = Shrinking::begin(state.number(), &self.last_shrunk);
+                let (shrinking, step) = Shrinking::begin(state.number(), &self.shrunk);
                 one.stage = Stage::Shrinks(shrinking);
                 step
             }

@@ -28,8 +28,8 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
 use std::time::Duration;
+use suci_layers::group::ShrunkNumbers;
 use suci_layers::membership::{Membership as Member, SharedMembership};
 use suci_layers::remote::Regions;
 use suci_layers::routes::{Behind, Router, RouterSettings, Routes, SharedRouter};
@@ -477,7 +477,7 @@ impl NodeBuilder {
             wait: self.wait,
             regions,
             beyond_loopback,
-            last_shrunk: AtomicU32::new(0),
+            shrunk_numbers: ShrunkNumbers::default(),
             membership,
             shared_memory: self.share_memory(&identity, process, &mut drivers)?,
         };
@@ -829,8 +829,8 @@ pub(crate) struct Fixed {
     pub(crate) regions: Regions,
     /// Addresses outside of loopback are allowed.
     pub(crate) beyond_loopback: bool,
-    /// The greatest number of a group that shrank.
-    pub(crate) last_shrunk: AtomicU32,
+    /// The numbers of groups that shrank.
+    pub(crate) shrunk_numbers: ShrunkNumbers,
     pub(crate) membership: Option<Arc<OwnMembership>>,
     pub(crate) shared_memory: Option<Arc<SharedMemory>>,
 }

@@ -14,6 +14,6 @@ mod turn;
 
 pub use failure::{Failure, MemberFailure};
 pub use places::GroupPlaces;
-pub use shrink::{SHRUNK, ShrinkStep, Shrinking};
+pub use shrink::{SHRUNK, ShrinkStep, Shrinking, ShrunkNumbers};
 pub use state::{Carrier, Finished, GroupState, GroupWork, Host, Purpose};
 pub use turn::ServedGroups;

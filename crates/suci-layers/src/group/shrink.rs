@@ -1,13 +1,43 @@
 //! The steps of a shrink: one agreement on the members and a number, one that the number is free.
 
 use crate::agreement::Knowledge;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Numbers of groups are below this: each has four channels of 2^24.
 const NUMBERS: u32 = 1 << 22;
 
 /// The numbers that programs choose are below this. Those above are for groups that shrank.
 pub const SHRUNK: u32 = NUMBERS / 2;
+
+/// The numbers that groups which shrank have, or nearly had, at a node. None gets one again.
+#[derive(Debug, Default)]
+pub struct ShrunkNumbers(Mutex<BTreeSet<u32>>);
+
+impl ShrunkNumbers {
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<u32>> {
+        // Nothing panics while it is locked.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a number. Returns false if it was not free.
+    fn take(&self, number: u32) -> bool {
+        number > SHRUNK && self.lock().insert(number)
+    }
+
+    /// Returns a free number, the greatest but for `beyond`: mostly all members agree on it at
+    /// once. A member may have proposed the last numbers of all, though. Then it is among those
+    /// below that were left out, or `NUMBERS` if none was.
+    fn propose(&self, beyond: u32) -> u32 {
+        let used = self.lock();
+        let next = used.last().unwrap_or(&SHRUNK) + 1 + beyond;
+        if next < NUMBERS {
+            return next;
+        }
+        let mut free = (SHRUNK + 1..NUMBERS).filter(|number| !used.contains(number));
+        free.nth(beyond as usize).unwrap_or(NUMBERS)
+    }
+}
 
 /// The next step of a shrink.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,40 +64,89 @@ pub struct Shrinking {
 }
 
 impl Shrinking {
-    /// Returns the shrink of this group, and its first step. `last` is the greatest number of a
-    /// group that shrank at this node.
-    pub fn begin(group: u32, last: &AtomicU32) -> (Self, ShrinkStep) {
+    /// Returns the shrink of this group, and its first step. `numbers` are those of this node.
+    pub fn begin(group: u32, numbers: &ShrunkNumbers) -> (Self, ShrinkStep) {
         let new = Self {
             group,
             proposed: None,
             attempt: 0,
         };
-        (new, propose(0, last))
+        (new, ShrinkStep::Agree(0, numbers.propose(0)))
     }
 
     /// Returns the step after an agreement.
-    pub fn next(&mut self, known: Knowledge, last: &AtomicU32) -> ShrinkStep {
+    pub fn next(&mut self, known: Knowledge, numbers: &ShrunkNumbers) -> ShrinkStep {
         match self.proposed {
             None if known.number >= NUMBERS => ShrinkStep::NoNumber,
             None => {
                 self.proposed = Some(known.number);
-                let is_free = last.fetch_max(known.number, Ordering::Relaxed) < known.number;
+                let is_free = numbers.take(known.number);
                 ShrinkStep::Agree(is_free.into(), known.number)
             }
             Some(number) if known.value == 1 => ShrinkStep::Done(known, number),
             // Another group of the same members may try again at the same time. In one of four
-            // attempts their numbers differ, and the greater of them is free everywhere.
+            // attempts their numbers differ, and both are free everywhere.
             Some(_) => {
                 self.proposed = None;
                 self.attempt = (self.attempt + 1) % 4;
-                propose(self.group >> (self.attempt * 6) & 63, last)
+                let beyond = self.group >> (self.attempt * 6) & 63;
+                ShrinkStep::Agree(0, numbers.propose(beyond))
             }
         }
     }
 }
 
-/// Returns the step that proposes a number, `beyond` the next one.
-fn propose(beyond: u32, last: &AtomicU32) -> ShrinkStep {
-    let next = last.load(Ordering::Relaxed).max(SHRUNK) + 1;
-    ShrinkStep::Agree(0, next + beyond)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known(value: u64, number: u32) -> Knowledge {
+        Knowledge {
+            value,
+            number,
+            ..Knowledge::default()
+        }
+    }
+
+    /// A shrink in which the members agree on this number, which is free.
+    fn shrink_to(number: u32, numbers: &ShrunkNumbers) -> ShrinkStep {
+        let (mut shrinking, _) = Shrinking::begin(4, numbers);
+        let step = shrinking.next(known(0, number), numbers);
+        assert_eq!(step, ShrinkStep::Agree(1, number));
+        shrinking.next(known(1, number), numbers)
+    }
+
+    /// One message of a hostile member would end all later shrinks of those it was in a group with.
+    #[test]
+    fn a_member_that_proposes_the_last_number_leaves_others_to_later_groups() {
+        let numbers = ShrunkNumbers::default();
+        for number in [SHRUNK + 1, NUMBERS - 2, NUMBERS - 1] {
+            shrink_to(number, &numbers);
+        }
+        for number in SHRUNK + 2..SHRUNK + 5 {
+            let (_, step) = Shrinking::begin(4, &numbers);
+            assert_eq!(step, ShrinkStep::Agree(0, number));
+            let done = ShrinkStep::Done(known(1, number), number);
+            assert_eq!(shrink_to(number, &numbers), done);
+        }
+    }
+
+    #[test]
+    fn numbers_in_use_and_those_of_programs_are_not_free() {
+        let numbers = ShrunkNumbers::default();
+        for number in [5, SHRUNK, NUMBERS - 1] {
+            let (mut shrinking, _) = Shrinking::begin(4, &numbers);
+            let step = shrinking.next(known(0, number), &numbers);
+            assert_eq!(step, ShrinkStep::Agree((number > SHRUNK).into(), number));
+        }
+        let (mut shrinking, _) = Shrinking::begin(3 << 6, &numbers);
+        let step = shrinking.next(known(0, NUMBERS - 1), &numbers);
+        assert_eq!(step, ShrinkStep::Agree(0, NUMBERS - 1));
+        // Another attempt passes over as many as the group's number says, also in what is left.
+        let step = shrinking.next(known(0, NUMBERS - 1), &numbers);
+        assert_eq!(step, ShrinkStep::Agree(0, SHRUNK + 4));
+        let (mut shrinking, _) = Shrinking::begin(4, &numbers);
+        let step = shrinking.next(known(0, NUMBERS), &numbers);
+        assert_eq!(step, ShrinkStep::NoNumber);
+    }
 }

@@ -3,10 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
 use suci_layers::group::{
     Carrier, Failure, Finished, GroupState, GroupWork, Host, Purpose, ServedGroups, ShrinkStep,
-    Shrinking,
+    Shrinking, ShrunkNumbers,
 };
 use suci_layers::{Arguments, Collective, Kind, Knowledge};
 use suci_proto::time::{Duration, Instant};
@@ -39,7 +38,7 @@ pub(crate) struct Member {
     engine: Engine,
     served: ServedGroups<Quiet>,
     pub(crate) group: Group,
-    last_shrunk: AtomicU32,
+    shrunk: ShrunkNumbers,
     /// Its process has ended.
     ended: bool,
     /// Its messages to other members find no room.
@@ -140,7 +139,7 @@ impl Network {
                 group: group(&engine, &nodes, rank),
                 engine,
                 served: ServedGroups::default(),
-                last_shrunk: AtomicU32::new(0),
+                shrunk: ShrunkNumbers::default(),
                 ended: false,
                 blocked: false,
             }
@@ -301,7 +300,7 @@ impl Network {
         let mut shrinking = BTreeMap::new();
         for rank in ranks {
             let member = &self.members[*rank];
-            let (shrink, step) = Shrinking::begin(member.group.number(), &member.last_shrunk);
+            let (shrink, step) = Shrinking::begin(member.group.number(), &member.shrunk);
             shrinking.insert(*rank, shrink);
             self.agree_to_shrink(*rank, step);
         }
@@ -313,7 +312,7 @@ impl Network {
                     continue;
                 };
                 let member = &mut self.members[*rank];
-                let step = shrink.next(known, &member.last_shrunk);
+                let step = shrink.next(known, &member.shrunk);
                 let ShrinkStep::Done(known, number) = step else {
                     self.agree_to_shrink(*rank, step);
                     continue;

@@ -5,8 +5,7 @@ use crate::clock::Deadline;
 use crate::error::Error;
 use crate::shared::Sleepers;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
-use suci_layers::group::{self, Host};
+use suci_layers::group::{self, Host, ShrunkNumbers};
 use suci_proto::types::{ChannelId, NodeId};
 use suci_proto::{MemberState, Side};
 
@@ -60,8 +59,8 @@ pub trait GroupHost {
         channel: ChannelId,
     ) -> Result<(Vec<Option<MemberState>>, bool), Error>;
 
-    /// The greatest number of a group that [`Group::shrink`](super::Group::shrink) made here.
-    fn last_shrunk(&self) -> &AtomicU32;
+    /// The numbers of groups that [`Group::shrink`](super::Group::shrink) made here.
+    fn shrunk_numbers(&self) -> &ShrunkNumbers;
 
     /// Lets the drivers carry the group's operation on from now on.
     fn serve_group(&mut self, group: &Arc<GroupState>) -> Result<(), Error>;

@@ -72,12 +72,12 @@ impl Group {
     /// As [`agree`](Self::agree).
     pub fn shrink(&mut self, node: &mut impl GroupNode) -> Result<Self, GroupError> {
         let number = self.state.number();
-        let (mut shrinking, mut step) = Shrinking::begin(number, node.last_shrunk());
+        let (mut shrinking, mut step) = Shrinking::begin(number, node.shrunk_numbers());
         loop {
             match step {
                 ShrinkStep::Agree(value, number) => {
                     let known = self.exchange(node, value, number)?.wait(node)?;
-                    step = shrinking.next(known, node.last_shrunk());
+                    step = shrinking.next(known, node.shrunk_numbers());
                 }
                 ShrinkStep::Done(known, number) => {
                     let left = self.state.without(&known, number, Waiting::default());

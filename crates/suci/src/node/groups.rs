@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::group::{GroupHost, GroupState};
 use crate::wait::Awaited;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use suci_layers::group::ShrunkNumbers;
 use suci_proto::MemberState;
 use suci_proto::types::{ChannelId, NodeId};
 
@@ -26,8 +26,8 @@ impl GroupHost for Node {
         Ok((states.collect(), engine.is_group_over(channel)))
     }
 
-    fn last_shrunk(&self) -> &AtomicU32 {
-        &self.fixed.last_shrunk
+    fn shrunk_numbers(&self) -> &ShrunkNumbers {
+        &self.fixed.shrunk_numbers
     }
 
     fn serve_group(&mut self, group: &Arc<GroupState>) -> Result<(), Error> {

@@ -11,8 +11,8 @@ use crate::error::Error;
 use crate::group::{GroupHost, GroupState};
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
 use std::task::{Context, Poll};
+use suci_layers::group::ShrunkNumbers;
 use suci_proto::MemberState;
 use suci_proto::types::{ChannelId, NodeId};
 
@@ -85,8 +85,8 @@ impl GroupHost for SharedNode {
         ))
     }
 
-    fn last_shrunk(&self) -> &AtomicU32 {
-        &self.inner.fixed.last_shrunk
+    fn shrunk_numbers(&self) -> &ShrunkNumbers {
+        &self.inner.fixed.shrunk_numbers
     }
 
     fn serve_group(&mut self, group: &Arc<GroupState>) -> Result<(), Error> {
