@@ -61,6 +61,10 @@ impl PromisedMemory {
         Some(window)
     }
 
+    pub(super) const fn has_room(&self) -> bool {
+        self.promised + MIN_WINDOW <= MEMORY
+    }
+
     pub(super) fn release(&mut self, window: u64) {
         self.promised = self.promised.saturating_sub(window);
     }

@@ -20,6 +20,49 @@ pub(super) struct Placeholder {
     pub(super) deadline: Instant,
 }
 
+/// The placeholders of each node, the oldest first.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Placeholders {
+    ids: BTreeMap<NodeId, VecDeque<SocketId>>,
+    /// The sum of their windows.
+    pub(super) windows: u64,
+}
+
+impl Placeholders {
+    fn count(&self) -> usize {
+        self.ids.values().map(VecDeque::len).sum()
+    }
+
+    /// Returns the placeholder that gives way to one of `node` where there is no room for both. A
+    /// node that opens connections and never confirms them must not keep others out. So it is the
+    /// oldest of the node that has the most, if `node` still has fewer afterwards or as many. Two
+    /// nodes never push out each other in turns.
+    pub(super) fn instead(&self, node: NodeId) -> Option<SocketId> {
+        let own = self.ids.get(&node).map_or(0, VecDeque::len);
+        let most = self.ids.values().max_by_key(|ids| ids.len())?;
+        most.front().copied().filter(|_| most.len() > own + 1)
+    }
+
+    pub(super) fn add(&mut self, placeholder: &Placeholder, id: SocketId) {
+        let ids = self.ids.entry(placeholder.peer.node).or_default();
+        ids.push_back(id);
+        self.windows += placeholder.window;
+    }
+
+    pub(super) fn remove(&mut self, placeholder: &Placeholder, id: SocketId) {
+        let node = placeholder.peer.node;
+        if let Some(ids) = self.ids.get_mut(&node)
+            && let Some(index) = ids.iter().position(|other| *other == id)
+        {
+            ids.remove(index);
+            self.windows -= placeholder.window;
+            if ids.is_empty() {
+                self.ids.remove(&node);
+            }
+        }
+    }
+}
+
 /// The room that a listener has for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Room {
@@ -35,8 +78,7 @@ pub(super) struct Listener {
     pub(super) port: u16,
     pub(super) kind: SocketKind,
     backlog: usize,
-    /// The placeholders of each node, the oldest first.
-    unconfirmed: BTreeMap<NodeId, VecDeque<SocketId>>,
+    pub(super) unconfirmed: Placeholders,
     /// Connections that wait for the program.
     pub(super) ready: VecDeque<SocketId>,
 }
@@ -48,44 +90,23 @@ impl Listener {
             port,
             kind,
             backlog: backlog.max(1),
-            unconfirmed: BTreeMap::new(),
+            unconfirmed: Placeholders::default(),
             ready: VecDeque::new(),
         }
     }
 
-    /// Returns the room for a connection of `node`. A node that opens connections and never
-    /// confirms them must not keep others out. So a placeholder of the node that has the most gives
-    /// way, if `node` still has fewer afterwards or as many. Two nodes never push out each other in
-    /// turns.
+    /// Returns the room for a connection of `node`.
     pub(super) fn room(&self, node: NodeId) -> Room {
-        let lengths = self.unconfirmed.values().map(VecDeque::len);
-        if lengths.sum::<usize>() + self.ready.len() < self.backlog {
+        if self.unconfirmed.count() + self.ready.len() < self.backlog {
             return Room::Free;
         }
-        let own = self.unconfirmed.get(&node).map_or(0, VecDeque::len);
-        let most = self.unconfirmed.values().max_by_key(|ids| ids.len());
-        let oldest = most
-            .filter(|ids| ids.len() > own + 1)
-            .and_then(|ids| ids.front());
-        oldest.map_or(Room::None, |id| Room::Instead(*id))
-    }
-
-    pub(super) fn add_placeholder(&mut self, node: NodeId, id: SocketId) {
-        self.unconfirmed.entry(node).or_default().push_back(id);
-    }
-
-    pub(super) fn remove_placeholder(&mut self, node: NodeId, id: SocketId) {
-        if let Some(ids) = self.unconfirmed.get_mut(&node) {
-            ids.retain(|other| *other != id);
-            if ids.is_empty() {
-                self.unconfirmed.remove(&node);
-            }
-        }
+        let instead = self.unconfirmed.instead(node);
+        instead.map_or(Room::None, Room::Instead)
     }
 
     /// Takes all that wait out of a listener that is closed.
     pub(super) fn take_waiting(&mut self) -> Vec<SocketId> {
-        let unconfirmed = core::mem::take(&mut self.unconfirmed);
+        let unconfirmed = core::mem::take(&mut self.unconfirmed).ids;
         let ready = core::mem::take(&mut self.ready);
         unconfirmed.into_values().flatten().chain(ready).collect()
     }

@@ -7,7 +7,7 @@ mod sessions;
 pub(super) mod view;
 
 use super::connection::{Connection, Incoming, PromisedMemory, Segment, Sent, State};
-use super::listener::{Listener, Placeholder};
+use super::listener::{Listener, Placeholder, Placeholders};
 use super::plant::{Fault, is_planted};
 use super::wire::{Packet, channel};
 use super::{
@@ -115,6 +115,8 @@ pub struct Sockets {
     /// The node is being closed: sockets send what they accepted, and accept nothing.
     ending: bool,
     pub(super) memory: PromisedMemory,
+    /// The placeholders of all listeners.
+    unconfirmed: Placeholders,
     malformed: u64,
     dropped: u64,
 }
@@ -676,9 +678,10 @@ impl Sockets {
             SlotUse::Placeholder(placeholder) => {
                 self.memory.release(placeholder.window);
                 self.deadlines.remove(&(placeholder.deadline, id));
+                self.unconfirmed.remove(&placeholder, id);
                 let listener = self.entry_mut(placeholder.listener);
                 if let Some(SlotUse::Listener(listener)) = listener {
-                    listener.remove_placeholder(placeholder.peer.node, id);
+                    listener.unconfirmed.remove(&placeholder, id);
                 }
             }
             SlotUse::Connection(connection) => {

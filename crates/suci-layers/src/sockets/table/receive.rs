@@ -5,7 +5,7 @@ use crate::sockets::connection::{Connection, Incoming, Segment, Sent, State};
 use crate::sockets::listener::{Placeholder, Room};
 use crate::sockets::plant::{Fault, is_planted};
 use crate::sockets::wire::{Packet, RefusedCode};
-use crate::sockets::{Address, ConnectionFailure, SocketId, SocketKind};
+use crate::sockets::{Address, ConnectionFailure, PLACEHOLDERS, SocketId, SocketKind};
 use bytes::Bytes;
 use suci_proto::time::Instant;
 use suci_proto::types::{ChannelId, NodeId};
@@ -100,7 +100,8 @@ impl Sockets {
         }
     }
 
-    /// Returns the listener at a port, if it has or makes room for a connection of this kind.
+    /// Returns the listener at a port, if there is or can be made room for a connection of this
+    /// kind.
     fn find_listener(
         &mut self,
         from: NodeId,
@@ -115,11 +116,19 @@ impl Sockets {
             _ => return Err(RefusedCode::NoListener),
         };
         match room {
-            Room::Free => {}
+            Room::Free if self.has_room_for_placeholder() => {}
+            Room::Free => {
+                let instead = self.unconfirmed.instead(from);
+                self.abort(instead.ok_or(RefusedCode::NoMemory)?);
+            }
             Room::Instead(other) => self.abort(other),
             Room::None => return Err(RefusedCode::BacklogFull),
         }
         Ok(id)
+    }
+
+    const fn has_room_for_placeholder(&self) -> bool {
+        self.unconfirmed.windows < PLACEHOLDERS && self.memory.has_room()
     }
 
     fn add_placeholder(
@@ -133,8 +142,9 @@ impl Sockets {
             return Err(RefusedCode::NoMemory);
         };
         self.deadlines.insert((placeholder.deadline, id));
+        self.unconfirmed.add(&placeholder, id);
         if let Some(SlotUse::Listener(listener)) = self.entry_mut(placeholder.listener) {
-            listener.add_placeholder(placeholder.peer.node, id);
+            listener.unconfirmed.add(&placeholder, id);
         }
         Ok((id, window))
     }
@@ -147,9 +157,10 @@ impl Sockets {
         let Some(SlotUse::Listener(listener)) = self.entry_mut(placeholder.listener) else {
             return;
         };
-        listener.remove_placeholder(placeholder.peer.node, id);
+        listener.unconfirmed.remove(&placeholder, id);
         listener.ready.push_back(id);
         let (port, kind) = (listener.port, listener.kind);
+        self.unconfirmed.remove(&placeholder, id);
         self.deadlines.remove(&(placeholder.deadline, id));
         let mut sent = Sent::default();
         sent.set_limit(placeholder.limit);

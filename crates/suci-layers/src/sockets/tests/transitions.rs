@@ -1,10 +1,11 @@
 //! Each transition of the automaton.
 
 use super::super::{
-    AcceptError, ConnectionFailure, MAX_CLOSING, OPEN_TIMEOUT, Packet, Readiness, Received,
-    RefusedCode, SendRefused, SocketId, SocketKind, Sockets, Withdrawn, channel,
+    AcceptError, Address, ConnectionFailure, MAX_CLOSING, MIN_WINDOW, OPEN_TIMEOUT, PLACEHOLDERS,
+    Packet, Readiness, Received, RefusedCode, SendRefused, SocketId, SocketKind, Sockets,
+    Withdrawn, channel,
 };
-use super::pair::{CLIENT, NOW, PORT, Pair, SERVER, arrived, node};
+use super::pair::{CLIENT, NOW, PORT, Pair, SERVER, arrived, node, server};
 use bytes::Bytes;
 use suci_proto::time::{Instant, nanos};
 use suci_proto::types::NodeId;
@@ -148,6 +149,50 @@ fn f04_opens_that_are_never_confirmed_leave_room_for_others() {
         (pair.tables[SERVER].count(), pair.tables[SERVER].promised()),
         (1, 0)
     );
+}
+
+/// A peer sends more OPENs than there is memory for, to a listener whose backlog takes them all.
+/// Another node, at another listener, and the server's own program still connect.
+#[test]
+fn f04_opens_that_are_never_confirmed_leave_memory_to_others() {
+    const FLOODER: NodeId = NodeId(66);
+    let (mut pair, _) = Pair::listening(STREAM, 1 << 16);
+    let port = PORT + 1;
+    let listener = pair.tables[SERVER].listen(port, STREAM, 8).unwrap();
+    let flood = |pair: &mut Pair| {
+        for number in 1..30_000 {
+            let server = &mut pair.tables[SERVER];
+            server.on_input(NOW, open_of(FLOODER, number));
+        }
+        pair.sent_by(SERVER);
+    };
+    let other_node_connects = |pair: &mut Pair| {
+        let address = Address {
+            node: node(SERVER),
+            port,
+        };
+        let client = pair.tables[CLIENT].connect(NOW, 40_000, address, STREAM);
+        pair.settle();
+        assert_eq!(pair.tables[CLIENT].status(client.unwrap()), Some(Ok(())));
+        pair.tables[SERVER].accept(listener).unwrap();
+    };
+    flood(&mut pair);
+    let most = PLACEHOLDERS + 16 * MIN_WINDOW;
+    assert!(pair.tables[SERVER].promised() <= most);
+    other_node_connects(&mut pair);
+    // Connections take all that is left: a placeholder gives way to another node all the same.
+    let own = |pair: &mut Pair| {
+        pair.tables[SERVER]
+            .connect(NOW, 1, server(), STREAM)
+            .is_ok()
+    };
+    assert!(own(&mut pair));
+    while own(&mut pair) {}
+    flood(&mut pair);
+    other_node_connects(&mut pair);
+    let ended = SocketInput::Ended(FLOODER, EndReason::PeerEnded);
+    pair.tables[SERVER].on_input(NOW, ended);
+    assert!(own(&mut pair));
 }
 
 /// The node that has the most placeholders loses its oldest to one that has two fewer, and to no
