@@ -178,6 +178,12 @@ impl Connection {
         cx: &mut Context<'_>,
         most: usize,
     ) -> Poll<io::Result<Bytes>> {
+        let read = self.poll_part(cx, most);
+        self.show();
+        read
+    }
+
+    fn poll_part(&self, cx: &mut Context<'_>, most: usize) -> Poll<io::Result<Bytes>> {
         let mut rest = lock(&self.rest);
         while rest.is_empty() && most > 0 {
             match self.handle.poll_take(cx) {
@@ -188,10 +194,7 @@ impl Connection {
             }
         }
         let length = rest.len().min(most);
-        let taken = rest.split_to(length);
-        drop(rest);
-        self.show();
-        Poll::Ready(Ok(taken))
+        Poll::Ready(Ok(rest.split_to(length)))
     }
 
     /// Takes the next part of a message.

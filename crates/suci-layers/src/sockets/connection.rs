@@ -128,15 +128,32 @@ impl Incoming {
         }
     }
 
-    /// Takes a segment. Returns false if it exceeds the window, or comes after the end.
-    pub(super) fn push(&mut self, segment: Segment) -> bool {
-        let received = self.received + charge(segment.bytes.len());
+    /// Counts a segment. Returns false if it exceeds the window, or comes after the end.
+    fn count(&mut self, length: usize) -> bool {
+        let received = self.received + charge(length);
         if received > self.limit || self.ended {
             return false;
         }
         self.received = received;
-        self.segments.push_back(segment);
         true
+    }
+
+    /// Takes a segment. Returns false if it exceeds the window, or comes after the end.
+    pub(super) fn push(&mut self, segment: Segment) -> bool {
+        let fits = self.count(segment.bytes.len());
+        if fits {
+            self.segments.push_back(segment);
+        }
+        fits
+    }
+
+    /// Takes an empty segment that no program reads, as [`Incoming::push`] does.
+    pub(super) fn skip(&mut self) -> bool {
+        let fits = self.count(0);
+        if fits {
+            self.taken += charge(0);
+        }
+        fits
     }
 
     pub(super) fn pop(&mut self) -> Option<Segment> {

@@ -4,8 +4,10 @@ use crate::nodes::{at, pair};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
+use suci::sockets::SocketKind;
 use suci_sockets::{SuciListener, SuciStream};
 use tokio::io::unix::AsyncFd;
 
@@ -62,6 +64,29 @@ fn descriptors_show_what_a_socket_is_ready_for() {
     drop((accepted, peer));
     assert_eq!(ready(out, PollFlags::IN), (true, false));
     assert_eq!(ready(out, BOTH), (true, true));
+}
+
+/// No call waits, or asks again for ever, because of an empty part of a stream.
+#[test]
+fn a_descriptor_shows_no_empty_part_of_a_stream() {
+    let (server, client) = pair();
+    let listener = SuciListener::bind(&server, 80).unwrap();
+    let connected = client.sockets().connect(None, at(80), SocketKind::Stream);
+    let sender = connected.unwrap();
+    let (accepted, _) = listener.accept().unwrap();
+    accepted.set_nonblocking(true);
+    let mut cx = Context::from_waker(Waker::noop());
+    let sent = sender.poll_send(&mut cx, b"", false);
+    assert!(matches!(sent, Poll::Ready(Ok(0))), "{sent:?}");
+    let descriptor = accepted.descriptor().unwrap();
+    assert_eq!(ready(descriptor, PollFlags::IN), (false, false));
+    let none = accepted.read_bytes(100).unwrap_err();
+    assert_eq!(none.kind(), ErrorKind::WouldBlock);
+    let sent = sender.poll_send(&mut cx, b"x", false);
+    assert!(matches!(sent, Poll::Ready(Ok(1))), "{sent:?}");
+    while !ready(descriptor, PollFlags::IN).0 {}
+    assert_eq!(accepted.read_bytes(100).unwrap(), "x");
+    assert_eq!(ready(descriptor, PollFlags::IN), (false, false));
 }
 
 #[test]

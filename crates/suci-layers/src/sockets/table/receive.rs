@@ -211,16 +211,7 @@ impl Sockets {
             }
             (State::Flushing | State::Closing, packet) => self.on_closed(id, packet, payload),
             (State::Open, Packet::Credit { limit, .. }) => self.on_credit(id, limit),
-            (State::Open, Packet::Data { last, .. }) => {
-                let was_empty = connection.incoming.is_empty();
-                let bytes = own_bytes(payload);
-                if !connection.incoming.push(Segment { bytes, last }) {
-                    return Err(OutOfState);
-                }
-                if was_empty {
-                    self.changed.push_back(id);
-                }
-            }
+            (State::Open, Packet::Data { last, .. }) => return self.on_data(id, last, payload),
             (State::Open, Packet::Shutdown { .. }) => {
                 connection.incoming.ended = true;
                 self.changed.push_back(id);
@@ -235,6 +226,32 @@ impl Sockets {
             // The connection is over at the other end.
             (State::PeerClosed | State::Failed(_), _) => {}
             (State::Opening(_) | State::Open, _) => return Err(OutOfState),
+        }
+        Ok(())
+    }
+
+    /// Keeps the next part of a stream or message for the program.
+    fn on_data(&mut self, id: SocketId, last: bool, payload: Data) -> Result<(), OutOfState> {
+        let Some(connection) = self.connection_mut(id) else {
+            return Ok(());
+        };
+        // A program that reads a stream would find nothing, although the socket is readable.
+        let is_nothing = connection.kind == SocketKind::Stream && payload.is_empty();
+        let was_empty = connection.incoming.is_empty();
+        let fits = match is_nothing {
+            true => connection.incoming.skip(),
+            false => {
+                let bytes = own_bytes(payload);
+                connection.incoming.push(Segment { bytes, last })
+            }
+        };
+        if !fits {
+            return Err(OutOfState);
+        }
+        if is_nothing {
+            self.grant(id);
+        } else if was_empty {
+            self.changed.push_back(id);
         }
         Ok(())
     }

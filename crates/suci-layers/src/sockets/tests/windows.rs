@@ -136,6 +136,27 @@ fn messages_keep_their_ends() {
     );
 }
 
+/// An empty part of a stream is nothing to read. It costs the peer no credit for ever.
+#[test]
+fn an_empty_part_of_a_stream_makes_nothing_readable() {
+    let (mut pair, client, server) = Pair::connected(STREAM);
+    while pair.tables[SERVER].poll_changed().is_some() {}
+    for _ in 0..2 * MAX_WINDOW / SEGMENT_CHARGE {
+        assert_eq!(pair.tables[CLIENT].send(client, b"", false), Ok(0));
+        pair.settle();
+    }
+    let table = &mut pair.tables[SERVER];
+    assert!(!table.readiness(server).readable);
+    assert_eq!(table.poll_changed(), None);
+    assert_eq!(table.take(server), Ok(Received::Pending));
+    pair.tables[CLIENT].send(client, b"x", false).unwrap();
+    pair.settle();
+    assert_eq!(
+        pair.read(SERVER, server),
+        (b"x".to_vec(), Ok(Received::Pending))
+    );
+}
+
 #[test]
 fn a_peer_that_exceeds_its_window_is_reset() {
     let (mut pair, client, server) = Pair::connected(STREAM);
