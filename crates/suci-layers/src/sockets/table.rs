@@ -26,6 +26,8 @@ use suci_proto::{Outgoing, SocketInput};
 pub enum OpenError {
     /// There is no memory for another socket, or there are too many.
     NoMemory,
+    /// The node is being closed.
+    Closed,
 }
 
 /// No connection can be accepted.
@@ -161,7 +163,7 @@ impl Sockets {
     /// Opens a connection from `port` to `peer`. It can be used when [`Sockets::status`] says so.
     ///
     /// # Errors
-    /// There are too many sockets.
+    /// [`OpenError`]
     pub fn connect(
         &mut self,
         now: Instant,
@@ -169,6 +171,10 @@ impl Sockets {
         peer: Address,
         kind: SocketKind,
     ) -> Result<SocketId, OpenError> {
+        // Nothing would end it after [`Sockets::end`].
+        if self.ending {
+            return Err(OpenError::Closed);
+        }
         let window = self.memory.first_window().ok_or(OpenError::NoMemory)?;
         let deadline = end_of_open(now);
         let connection = Box::new(Connection {

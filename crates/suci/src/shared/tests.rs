@@ -2,9 +2,11 @@ use super::events::EVENTS;
 use super::shard::MESSAGES;
 use super::*;
 use crate::message::Message;
+use crate::sockets::{Address, SocketError, SocketKind};
 use crate::{AddressBook, Node};
 use std::net::UdpSocket;
 use std::task::{Context, Poll};
+use suci_layers::sockets::Sockets;
 use suci_proto::message::Held;
 use suci_proto::types::SessionNumber;
 use suci_proto::{Event, Filter, Priority, UNNUMBERED};
@@ -884,4 +886,19 @@ fn a_ring_gives_each_value_once_and_drops_the_rest() {
     });
     drop(ring);
     assert_eq!(Arc::strong_count(&value), 1);
+}
+
+/// The node is closed after a call that connects found it open: the call does not wait for ever.
+#[test]
+fn a_call_that_connects_while_the_node_closes_fails() {
+    let node = node(0);
+    let table = &node.inner.shards[0].sockets;
+    table.update(Sockets::end);
+    let peer = Address {
+        node: NodeId(1),
+        port: 80,
+    };
+    let failed = node.sockets().connect(None, peer, SocketKind::Stream);
+    let closed = matches!(failed, Err(SocketError::Node(Error::Closed)));
+    assert!(closed, "{failed:?}");
 }

@@ -135,6 +135,7 @@ impl From<OpenError> for SocketError {
     fn from(error: OpenError) -> Self {
         match error {
             OpenError::NoMemory => Self::NoMemory,
+            OpenError::Closed => Self::Node(Error::Closed),
         }
     }
 }

@@ -260,6 +260,8 @@ fn messages_that_were_not_sent_at_the_end_are_counted() {
     table.end();
     let closed = SendRefused::Failed(ConnectionFailure::Closed);
     assert_eq!(table.send(client, b"late", true), Err(closed));
+    let late = table.connect(NOW, 1, server(), SocketKind::Messages);
+    assert_eq!(late, Err(OpenError::Closed));
     assert_eq!(table.give_up(), [(node(SERVER), 1)].into());
     assert!(!table.has_unsent());
 }
