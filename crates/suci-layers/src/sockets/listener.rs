@@ -22,42 +22,37 @@ pub(super) struct Placeholder {
 
 /// The placeholders of each node, the oldest first.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Placeholders {
-    ids: BTreeMap<NodeId, VecDeque<SocketId>>,
-    /// The sum of their windows.
-    pub(super) windows: u64,
-}
+pub(super) struct Placeholders(BTreeMap<NodeId, VecDeque<SocketId>>);
 
 impl Placeholders {
     fn count(&self) -> usize {
-        self.ids.values().map(VecDeque::len).sum()
+        self.0.values().map(VecDeque::len).sum()
     }
 
-    /// Returns the placeholder that gives way to one of `node` where there is no room for both. A
-    /// node that opens connections and never confirms them must not keep others out. So it is the
-    /// oldest of the node that has the most, if `node` still has fewer afterwards or as many. Two
-    /// nodes never push out each other in turns.
-    pub(super) fn instead(&self, node: NodeId) -> Option<SocketId> {
-        let own = self.ids.get(&node).map_or(0, VecDeque::len);
-        let most = self.ids.values().max_by_key(|ids| ids.len())?;
+    /// Returns the placeholder that gives way to one of `node`, or to a connection of the program,
+    /// where there is no room for both. A node that opens connections and never confirms them must
+    /// not keep others out. So it is the oldest of the node that has the most, if `node` still has
+    /// fewer afterwards or as many. Two nodes never push out each other in turns.
+    pub(super) fn instead(&self, node: Option<NodeId>) -> Option<SocketId> {
+        let own = node.and_then(|node| self.0.get(&node));
+        let own = own.map_or(0, VecDeque::len);
+        let most = self.0.values().max_by_key(|ids| ids.len())?;
         most.front().copied().filter(|_| most.len() > own + 1)
     }
 
     pub(super) fn add(&mut self, placeholder: &Placeholder, id: SocketId) {
-        let ids = self.ids.entry(placeholder.peer.node).or_default();
+        let ids = self.0.entry(placeholder.peer.node).or_default();
         ids.push_back(id);
-        self.windows += placeholder.window;
     }
 
     pub(super) fn remove(&mut self, placeholder: &Placeholder, id: SocketId) {
         let node = placeholder.peer.node;
-        if let Some(ids) = self.ids.get_mut(&node)
+        if let Some(ids) = self.0.get_mut(&node)
             && let Some(index) = ids.iter().position(|other| *other == id)
         {
             ids.remove(index);
-            self.windows -= placeholder.window;
             if ids.is_empty() {
-                self.ids.remove(&node);
+                self.0.remove(&node);
             }
         }
     }
@@ -100,13 +95,13 @@ impl Listener {
         if self.unconfirmed.count() + self.ready.len() < self.backlog {
             return Room::Free;
         }
-        let instead = self.unconfirmed.instead(node);
+        let instead = self.unconfirmed.instead(Some(node));
         instead.map_or(Room::None, Room::Instead)
     }
 
     /// Takes all that wait out of a listener that is closed.
     pub(super) fn take_waiting(&mut self) -> Vec<SocketId> {
-        let unconfirmed = core::mem::take(&mut self.unconfirmed).ids;
+        let unconfirmed = core::mem::take(&mut self.unconfirmed).0;
         let ready = core::mem::take(&mut self.ready);
         unconfirmed.into_values().flatten().chain(ready).collect()
     }

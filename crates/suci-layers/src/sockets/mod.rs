@@ -60,10 +60,6 @@ pub const MAX_WINDOW: u64 = 256 << 10;
 /// The bytes that the sockets of one shard may promise to their peers in all.
 pub const MEMORY: u64 = 128 << 20;
 
-/// The part of [`MEMORY`] beyond which placeholders get no more, whatever the backlogs are: 1,280 of
-/// them at least. Nodes that open connections and confirm none leave the rest to connections.
-pub const PLACEHOLDERS: u64 = MEMORY / 4;
-
 /// Bytes and charges for one node that the layer keeps while the engine's queue is full. Sockets
 /// then wait.
 pub const OUTPUT: usize = 1 << 20;

@@ -175,6 +175,11 @@ impl Sockets {
         if self.ending {
             return Err(OpenError::Closed);
         }
+        if !self.memory.has_room()
+            && let Some(other) = self.unconfirmed.instead(None)
+        {
+            self.abort(other);
+        }
         let window = self.memory.first_window().ok_or(OpenError::NoMemory)?;
         let deadline = end_of_open(now);
         let connection = Box::new(Connection {

@@ -5,7 +5,7 @@ use crate::sockets::connection::{Connection, Incoming, Segment, Sent, State};
 use crate::sockets::listener::{Placeholder, Room};
 use crate::sockets::plant::{Fault, is_planted};
 use crate::sockets::wire::{Packet, RefusedCode};
-use crate::sockets::{Address, ConnectionFailure, PLACEHOLDERS, SocketId, SocketKind};
+use crate::sockets::{Address, ConnectionFailure, SocketId, SocketKind};
 use bytes::Bytes;
 use suci_proto::time::Instant;
 use suci_proto::types::{ChannelId, NodeId};
@@ -116,19 +116,15 @@ impl Sockets {
             _ => return Err(RefusedCode::NoListener),
         };
         match room {
-            Room::Free if self.has_room_for_placeholder() => {}
+            Room::Free if self.memory.has_room() => {}
             Room::Free => {
-                let instead = self.unconfirmed.instead(from);
+                let instead = self.unconfirmed.instead(Some(from));
                 self.abort(instead.ok_or(RefusedCode::NoMemory)?);
             }
             Room::Instead(other) => self.abort(other),
             Room::None => return Err(RefusedCode::BacklogFull),
         }
         Ok(id)
-    }
-
-    const fn has_room_for_placeholder(&self) -> bool {
-        self.unconfirmed.windows < PLACEHOLDERS && self.memory.has_room()
     }
 
     fn add_placeholder(
