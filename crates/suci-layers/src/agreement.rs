@@ -425,7 +425,7 @@ impl Agreement {
         self.has_accepted(self.place.rank)
     }
 
-    /// Whether the proposal that this member accepted last is of that leader, which makes one only.
+    /// Whether this member accepted the leader's proposal, and no later one. A leader makes one.
     fn has_accepted(&self, leader: usize) -> bool {
         let accepted = self.accepted.as_ref();
         accepted.is_some_and(|(by, _)| *by == leader)

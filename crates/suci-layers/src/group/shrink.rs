@@ -10,7 +10,8 @@ const NUMBERS: u32 = 1 << 22;
 /// The numbers that programs choose are below this. Those above are for groups that shrank.
 pub const SHRUNK: u32 = NUMBERS / 2;
 
-/// The numbers that groups which shrank have, or nearly had, at a node. None gets one again.
+/// The numbers that shrunk groups of a node have or had, and those that agreements refused. None
+/// is used again.
 #[derive(Debug, Default)]
 pub struct ShrunkNumbers(Mutex<BTreeSet<u32>>);
 
@@ -25,9 +26,9 @@ impl ShrunkNumbers {
         number > SHRUNK && self.lock().insert(number)
     }
 
-    /// Returns a free number, the greatest but for `beyond`: mostly all members agree on it at
-    /// once. A member may have proposed the last numbers of all, though. Then it is among those
-    /// below that were left out, or `NUMBERS` if none was.
+    /// Returns a free number, `beyond` places above the lowest that exceeds all used ones: most
+    /// often that is free at all members. If there is no such number, because a member proposed one
+    /// of the last, it is counted from the lowest free number; `NUMBERS` if none is left.
     fn propose(&self, beyond: u32) -> u32 {
         let used = self.lock();
         let next = used.last().unwrap_or(&SHRUNK) + 1 + beyond;

@@ -142,8 +142,8 @@ impl Peer {
     /// life there. The program is told if there is no connection, or none came for as long as it
     /// takes to try all keys.
     ///
-    /// For a version nobody asks on a connection where nothing waits for the peer: the question
-    /// itself would wait for an answer, so that a HELLO of anybody could end a session at rest.
+    /// While nothing waits for the peer, a HELLO of another version changes nothing: the question
+    /// would wait for an answer, and if none came, anybody's HELLO would have ended the session.
     fn on_mismatch(&mut self, now: Instant, reason: RefusedReason, shared: &mut super::Shared) {
         let is_at_rest = self.connection.is_some() && !self.is_waiting();
         if reason == RefusedReason::Version && is_at_rest {

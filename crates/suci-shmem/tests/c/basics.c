@@ -355,7 +355,7 @@ static void test_locks(void)
     }
     shmem_barrier_all();
     check(shmem_long_g(&unguarded, n - 1) == 25L * n);
-    /* Who has the lock tests it while others wait. */
+    /* The process that holds the lock tests it while the others wait for it. */
     if (me == 0)
         shmem_set_lock(&lock_of_all);
     shmem_barrier_all();

@@ -54,7 +54,7 @@ pub enum KeyError {
         /// The system's answer.
         source: io::Error,
     },
-    /// Another file took its place while its text changed.
+    /// Another file took the place of the key file while a key was changed.
     #[error("key file {}: another file took its place meanwhile: try again", .0.display())]
     Replaced(PathBuf),
     /// Users other than the owner may read or write the file.
