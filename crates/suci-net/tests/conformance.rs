@@ -338,8 +338,9 @@ fn plain_worlds() -> Vec<World> {
     };
     let memory = |name: &str, ip: &str| {
         let hub = Hub::new(1 << 20);
-        let open = || hub.endpoint(format!("{ip}:0").parse().unwrap()).unwrap();
-        World::new(name, open(), open())
+        // Ports that the system gives to no socket that asks for any.
+        let open = |port| hub.endpoint(format!("{ip}:{port}").parse().unwrap()).unwrap();
+        World::new(name, open(1), open(2))
     };
     let mut worlds = linux_worlds();
     worlds.push(portable("portable 4", "127.0.0.1"));
