@@ -140,6 +140,7 @@ def serve_late(host, backlog, go):
         count = int(file.read())
     for _ in range(count):
         with listener.accept()[0] as connection:
+            connection.sendall(b"late: ")
             echo_on(connection)
 
 
@@ -347,7 +348,10 @@ def call_from_child(host, port):
 
 
 def call_in_crowd(host, port, backlog, go):
-    """More clients than the backlog has room for: some are refused, and the others are served."""
+    """More clients than the backlog has room for: some are refused, and the others are served.
+
+    Before the program accepts any, half of them end their direction, in which they say nothing.
+    """
     admitted = []
     for _ in range(60):
         try:
@@ -357,15 +361,20 @@ def call_in_crowd(host, port, backlog, go):
     # In the program's backlog, on their way to it, and in the node's.
     count = len(admitted)
     assert int(backlog) <= count <= 3 * int(backlog) + 2, count
+    silent, late = admitted[1::2], admitted[::2]
+    for connection in silent:
+        connection.shutdown(socket.SHUT_WR)
+    # Until the other node has it.
+    time.sleep(0.2)
     with open(go + ".new", "w") as file:
         file.write(str(count))
     os.rename(go + ".new", go)
-    for connection in admitted:
-        connection.settimeout(30)
+    for connection in late:
         connection.sendall(b"served")
         connection.shutdown(socket.SHUT_WR)
     for connection in admitted:
-        assert read_all(connection) == b"served"
+        connection.settimeout(30)
+        assert read_all(connection) == (b"late: served" if connection in late else b"late: ")
 
 
 def call_again(host, port, count):
