@@ -339,7 +339,10 @@ fn plain_worlds() -> Vec<World> {
     let memory = |name: &str, ip: &str| {
         let hub = Hub::new(1 << 20);
         // Ports that the system gives to no socket that asks for any.
-        let open = |port| hub.endpoint(format!("{ip}:{port}").parse().unwrap()).unwrap();
+        let open = |port| {
+            hub.endpoint(format!("{ip}:{port}").parse().unwrap())
+                .unwrap()
+        };
         World::new(name, open(1), open(2))
     };
     let mut worlds = linux_worlds();
