@@ -185,8 +185,9 @@ pub(super) fn tests_of(package: &str, filter: &str, settings: &[(&str, &str)]) -
         "--release",
         "-p",
         package,
-        filter,
+        // Cargo builds no examples, which tests may run, if it sees a filter itself.
         "--",
+        filter,
         "--nocapture",
     ];
     let said = exec::capture(exec::cargo(args).envs(settings.iter().copied()))?;

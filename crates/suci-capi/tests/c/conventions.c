@@ -507,15 +507,16 @@ static void *make_books(void *unused)
     return unused;
 }
 
-/* Threads of a child use handles of their own at once. */
-static void threads_of_a_child(void)
+/* Threads of a child use handles of their own at once: the first of the child, or later ones. */
+static void threads_of_a_child(int later)
 {
     pthread_t threads[2];
     suci_book book;
     int status, at;
     pid_t child = fork();
     if (child == 0) {
-        must(suci_book_new(&book));
+        if (later)
+            must(suci_book_new(&book));
         for (at = 0; at < 2; at++)
             check(pthread_create(&threads[at], NULL, make_books, NULL) == 0);
         for (at = 0; at < 2; at++)
@@ -613,7 +614,8 @@ int main(void)
     errors();
     keys();
     books();
-    threads_of_a_child();
+    threads_of_a_child(0);
+    threads_of_a_child(1);
     run(0);
     run(1);
     run(2);
