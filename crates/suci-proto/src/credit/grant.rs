@@ -71,9 +71,6 @@ pub struct Grant {
     /// of its packets can still arrive.
     pub(super) dismissed: bool,
     pub(super) booked: Booked,
-    /// The epoch of [`Shares`](crate::credit::Shares) in which the share was computed and came out
-    /// unchanged; 0 if it changed since.
-    pub(super) steady_at: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -163,7 +160,6 @@ impl Grant {
             retired: false,
             dismissed: false,
             booked: Booked::default(),
-            steady_at: 0,
         };
         grant.raise();
         grant
@@ -211,6 +207,11 @@ impl Grant {
     #[must_use]
     pub const fn control(&self) -> u64 {
         self.control.charged
+    }
+
+    /// Returns the number that the next announcement gives.
+    pub(super) const fn next_control(&self) -> u64 {
+        self.control.target
     }
 
     /// Returns the bytes that the kernel charges for one of this peer's packets.
@@ -350,7 +351,6 @@ impl Grant {
     pub(super) fn lower(&mut self, share: u64) {
         if share < self.share {
             self.share = share;
-            self.steady_at = 0;
         }
     }
 
@@ -362,25 +362,20 @@ impl Grant {
         }
     }
 
-    /// Returns true if the share stays as it is for all of `epoch`.
-    pub(super) const fn is_steady(&self, epoch: u64) -> bool {
-        self.steady_at == epoch
-            && self.share > 0
-            && self.live
-            && self.reclaimed_at.is_none()
-            && !self.retired
-            && !self.dismissed
-    }
-
     /// Returns true if draining the packets up to `last`, which follow one that was drained just
-    /// now, only moves the numbers drained and granted.
+    /// now, only moves the numbers drained and granted as long as the share stays as it is.
     pub(super) fn advances_linearly_to(&self, last: PacketNumber) -> bool {
         let Division { ahead, late } = self.division();
         let unmoved = match self.left_after(last) {
             Some(left) => self.need.unsatisfied || !self.need.is_near(left, self.share),
             None => true,
         };
-        self.late == late
+        self.share > 0
+            && self.live
+            && self.reclaimed_at.is_none()
+            && !self.retired
+            && !self.dismissed
+            && self.late == late
             && self.long_path.granted == self.beyond()
             && self
                 .drained_end
@@ -499,10 +494,7 @@ impl Grant {
             self.given_at = now;
             self.forced = true;
         }
-        if share != self.share {
-            self.share = share;
-            self.steady_at = 0;
-        }
+        self.share = share;
         self.raise();
     }
 

@@ -16,7 +16,6 @@ mod sizes;
 pub use sizes::data_charge;
 
 use division::Activity;
-use drained::Basis;
 
 /// Most control packets beyond the limit: enough for a small cluster to survive heavy loss without
 /// waiting.
@@ -159,13 +158,10 @@ pub struct Shares {
     waiting_bytes: u64,
     booked: Booked,
     unsatisfied: Unsatisfied,
-    /// The inputs of the division when a share was last computed; `epoch` counts their changes.
-    basis: Option<Basis>,
-    epoch: u64,
 }
 
 /// Sums over the unsatisfied peers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Unsatisfied {
     /// The sum of their weights.
     weight: u64,
@@ -210,8 +206,6 @@ impl Shares {
                 bounded: 0,
                 bounded_weight: 0,
             },
-            basis: None,
-            epoch: 1,
         }
     }
 
@@ -478,7 +472,6 @@ impl Shares {
         let unsatisfied = grant.need.unsatisfied;
         self.mark_satisfied(grant);
         grant.need.demand = demand;
-        grant.steady_at = 0;
         if unsatisfied {
             self.mark_unsatisfied(grant);
         }
@@ -659,9 +652,6 @@ impl Shares {
                 .saturating_sub(grant.booked.bytes)
                 .saturating_add(booking.bytes);
         }
-        if grant.booked != booking {
-            grant.booked = booking;
-            grant.steady_at = 0;
-        }
+        grant.booked = booking;
     }
 }

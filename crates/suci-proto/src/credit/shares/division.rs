@@ -101,7 +101,6 @@ impl Shares {
     pub(in crate::credit) fn mark_unsatisfied(&mut self, grant: &mut Grant) {
         if !grant.need.unsatisfied && !grant.retired && !grant.dismissed {
             grant.need.unsatisfied = true;
-            grant.steady_at = 0;
             self.unsatisfied.change(grant, u64::saturating_add);
         }
     }
@@ -110,7 +109,6 @@ impl Shares {
     pub(super) fn mark_satisfied(&mut self, grant: &mut Grant) {
         if grant.need.unsatisfied {
             grant.need.unsatisfied = false;
-            grant.steady_at = 0;
             self.unsatisfied.change(grant, u64::saturating_sub);
         }
     }
@@ -232,6 +230,12 @@ impl Shares {
             grant.set_share(share, control, now);
         }
         self.settle(grant);
+    }
+
+    /// Returns true if [`allot`](Self::allot) would leave a peer's share and reserve as they are.
+    pub(super) fn allots_the_same(&self, grant: &Grant) -> bool {
+        grant.share() == self.share_for_active(grant)
+            && grant.next_control() == self.control_for(grant.booked.control)
     }
 
     /// Returns the share for a peer without one. Waiting peers are served in order, before all
