@@ -301,6 +301,18 @@ impl SendCredit {
         }
     }
 
+    /// The granter asks for an answer (PING), a `pto` or more after the newest control packet was
+    /// sent: it drained that packet, or the network lost it. It has room for one more either way,
+    /// which may answer although all numbers are used up. Without this rule, two packets that each
+    /// side lost would silence both for [`CREDIT_LAPSE`].
+    pub fn on_question(&mut self, now: Instant, pto: Duration) {
+        if self.is_beyond_reserve(self.sent_end, now)
+            && self.beyond_at.is_some_and(|at| now >= at + pto)
+        {
+            self.beyond_at = None;
+        }
+    }
+
     /// Notes that there is memory credit again: messages that wait for more of it start the timer
     /// of BLOCKED anew, without back-off.
     pub fn on_memory(&mut self) {

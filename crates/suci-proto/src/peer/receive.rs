@@ -433,7 +433,11 @@ impl Connected<'_> {
         let session = &mut *self.session;
         match *frame {
             Frame::Padding(_) | Frame::Ack(_) | Frame::Frag(_) => {}
-            Frame::Ping => effects.ack_now = true,
+            Frame::Ping => {
+                effects.ack_now = true;
+                let pto = connection.probe_timeout();
+                connection.credit.on_question(now, pto);
+            }
             Frame::Credit(credit) => connection.on_credit(now, &credit, &mut session.outbox),
             Frame::Reclaim { generation } => connection.credit.on_reclaim(generation, now),
             Frame::Return {
