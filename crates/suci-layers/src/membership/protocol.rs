@@ -409,10 +409,12 @@ impl Membership {
         self.changes.push_back(Change::Forgotten(node));
     }
 
-    /// Notes the state of the link to a node of [`contacts`](Self::contacts).
+    /// Notes the state of the link to a node of [`contacts`](Self::contacts). One to this node
+    /// itself proves nothing about it.
     pub fn on_contact(&mut self, now: Instant, node: NodeId, contact: Contact) {
         let grace = self.settings.suspicion * GRACE;
-        let Some(entry) = self.table.get_mut(node) else {
+        let other = self.table.get_mut(node).filter(|_| node != self.own);
+        let Some(entry) = other else {
             return;
         };
         let record = entry.record;
