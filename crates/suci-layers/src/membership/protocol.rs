@@ -409,8 +409,8 @@ impl Membership {
         self.changes.push_back(Change::Forgotten(node));
     }
 
-    /// Notes the state of the link to a node of [`contacts`](Self::contacts). One to this node
-    /// itself proves nothing about it.
+    /// Notes the state of the link to a node of [`contacts`](Self::contacts). Ignores a link to
+    /// this node itself, which proves nothing about it.
     pub fn on_contact(&mut self, now: Instant, node: NodeId, contact: Contact) {
         let grace = self.settings.suspicion * GRACE;
         let other = self.table.get_mut(node).filter(|_| node != self.own);

@@ -225,17 +225,22 @@ fn a_process_that_took_a_members_place_does_not_keep_it_alive() {
 
 #[test]
 fn a_member_does_not_doubt_itself() {
-    let mut world = World::new(100);
-    for _ in 0..5_000 {
-        world.now += Duration::from_secs(1);
-        world
-            .member
-            .on_contact(world.now, OWN, Contact::Silent(None));
-        world.member.on_time(world.now);
+    let (own, other) = (Incarnation(7), Incarnation(9));
+    for contact in [
+        Contact::Silent(None),
+        Contact::Ended(Some(own)),
+        Contact::Up(other),
+    ] {
+        let mut world = World::new(100);
+        for _ in 0..5_000 {
+            world.now += Duration::from_secs(1);
+            world.member.on_contact(world.now, OWN, contact);
+            world.member.on_time(world.now);
+        }
+        let status = world.member.record(OWN).map(|record| record.status);
+        assert_eq!(status, Some(Status::Alive), "{contact:?}");
+        assert_eq!(world.changes(), []);
     }
-    let own = world.member.record(OWN).map(|record| record.status);
-    assert_eq!(own, Some(Status::Alive));
-    assert_eq!(world.changes(), []);
 }
 
 /// The port of a member that left is closed before all have heard of it.

@@ -363,7 +363,7 @@ impl Grant {
     }
 
     /// Returns true if draining the packets up to `last`, which follow one that was drained just
-    /// now, only moves the numbers drained and granted as long as the share stays as it is.
+    /// now, only moves the numbers drained and granted as long as the share and the reserve stay.
     pub(super) fn advances_linearly_to(&self, last: PacketNumber) -> bool {
         let Division { ahead, late } = self.division();
         let unmoved = match self.left_after(last) {

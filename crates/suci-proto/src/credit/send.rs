@@ -7,7 +7,7 @@ use crate::time::{Duration, Instant};
 use crate::types::PacketNumber;
 
 /// Longest pause between two BLOCKED frames while control numbers last. Beyond them only one packet
-/// is sent in each [`CREDIT_LAPSE`].
+/// is sent in each [`CREDIT_LAPSE`], or for a question.
 const BLOCKED_MAX: Duration = Duration::from_secs(1);
 
 /// Shortest first pause before BLOCKED: a grant is usually under way already.
@@ -51,7 +51,7 @@ pub struct SendCredit {
     sent_end: PacketNumber,
     /// When we sent the newest packet that the receiver acknowledged.
     acked_sent_at: Instant,
-    /// When the newest control packet beyond the limit was sent.
+    /// When the newest control packet beyond the limit was sent; `None` if another may go at once.
     beyond_at: Option<Instant>,
     refresh: Refresh,
     blocked: Option<CreditWait>,
@@ -193,7 +193,7 @@ impl SendCredit {
     }
 
     /// Returns true if even the numbers for control end before this one. Then one packet may be
-    /// sent in each [`CREDIT_LAPSE`].
+    /// sent in each [`CREDIT_LAPSE`], or for a question.
     #[must_use]
     pub fn is_beyond_reserve(&self, number: PacketNumber, now: Instant) -> bool {
         number >= self.closed_end(now).saturating_add(self.control)
@@ -301,13 +301,14 @@ impl SendCredit {
         }
     }
 
-    /// The granter asks for an answer (PING), a `pto` or more after the newest control packet was
-    /// sent: it drained that packet, or the network lost it. It has room for one more either way,
-    /// which may answer although all numbers are used up. Without this rule, two packets that each
-    /// side lost would silence both for [`CREDIT_LAPSE`].
-    pub fn on_question(&mut self, now: Instant, pto: Duration) {
+    /// The granter asks for an answer, by a PING that arrived at `asked`: a `pto` or more after the
+    /// newest packet beyond the limit was sent. The granter has drained that packet, or the network
+    /// lost it, so there is room for one more, although all numbers are used up. Without this rule
+    /// a lost control packet, and the lost answer to its question, would silence both sides for
+    /// [`CREDIT_LAPSE`].
+    pub fn on_question(&mut self, asked: Instant, now: Instant, pto: Duration) {
         if self.is_beyond_reserve(self.sent_end, now)
-            && self.beyond_at.is_some_and(|at| now >= at + pto)
+            && self.beyond_at.is_some_and(|at| asked >= at + pto)
         {
             self.beyond_at = None;
         }

@@ -436,7 +436,7 @@ impl Connected<'_> {
             Frame::Ping => {
                 effects.ack_now = true;
                 let pto = connection.probe_timeout();
-                connection.credit.on_question(now, pto);
+                connection.credit.on_question(effects.arrived, now, pto);
             }
             Frame::Credit(credit) => connection.on_credit(now, &credit, &mut session.outbox),
             Frame::Reclaim { generation } => connection.credit.on_reclaim(generation, now),

@@ -225,25 +225,26 @@ fn f19_a_grant_after_a_lapse_lets_one_answer_go_at_once() {
     assert_eq!(credit.may_send_control(7, at(L + 7)), silent, "only one");
 }
 
-/// The last control packets were lost, or what answered them.
+/// The last control packets were lost, or their answers were.
 #[test]
 fn f19_a_question_lets_one_answer_go_once_the_last_packet_has_arrived_or_is_lost() {
     const PTO: Duration = Duration::from_millis(50);
     let mut credit = sender(9, 2);
     credit.on_sent(10, at(100), true);
-    credit.on_question(at(200), PTO);
+    credit.on_question(at(200), at(200), PTO);
     credit.on_sent(11, at(200), true);
     let silent = ControlAllowance::NotBefore(at(200 + L));
     assert_eq!(credit.may_send_control(12, at(201)), silent);
-    credit.on_question(at(249), PTO);
-    let early = credit.may_send_control(12, at(249));
+    credit.on_question(at(249), at(900), PTO);
+    let early = credit.may_send_control(12, at(900));
     assert_eq!(early, silent, "they may have crossed");
-    credit.on_question(at(250), PTO);
-    let answer = credit.may_send_control(12, at(250));
+    credit.on_question(at(250), at(900), PTO);
+    let answer = credit.may_send_control(12, at(900));
     assert_eq!(answer, ControlAllowance::Reserve);
-    credit.on_sent(12, at(250), false);
-    let silent = ControlAllowance::NotBefore(at(250 + L));
-    assert_eq!(credit.may_send_control(13, at(251)), silent, "only one");
+    credit.on_sent(12, at(900), false);
+    let silent = ControlAllowance::NotBefore(at(900 + L));
+    credit.on_question(at(900), at(901), PTO);
+    assert_eq!(credit.may_send_control(13, at(901)), silent, "only one");
 }
 
 #[test]
