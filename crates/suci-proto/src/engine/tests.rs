@@ -544,6 +544,28 @@ fn f21_the_last_control_packet_is_kept_for_an_answer_while_a_question_is_under_w
     }
 }
 
+/// A node used all its numbers up, and the last packet was lost. Without an answer both ends would
+/// be silent for ten seconds. A question that may have crossed that packet gets none.
+#[test]
+fn f19_f21_a_node_without_numbers_answers_a_question() {
+    let mut world = connected();
+    let now = world.now;
+    let connection = world.peer(0, 1).connection.as_mut().unwrap();
+    let last = connection.numbers.peek().unwrap() - 1;
+    let nothing = SocketCredit {
+        generation: connection.credit.generation(),
+        limit: 0,
+        control: 0,
+    };
+    connection.credit = SendCredit::new(last, nothing, now);
+    connection.credit.on_sent(last + 1, now, true);
+    for (wait, answers) in [(Duration::ZERO, 0), (SECOND, 1), (Duration::ZERO, 0)] {
+        world.now += wait;
+        world.deliver_ping(0);
+        assert_eq!(world.outgoing(0).len(), answers, "{wait:?}");
+    }
+}
+
 /// A peer that called before its address was known, and for which messages wait, is called once its
 /// address is known.
 #[test]
