@@ -197,7 +197,7 @@ evaluate-suci: setup-rust setup-host ## The evaluations of the Suci papers on th
 	@echo "== evaluate-suci: between namespaces of 10 and 100 Mbit/s, and without a limit"
 	$(XTASK) evaluate suci
 
-evaluate-dse: setup-rust ## The evaluation of the DSE paper: its programs over Suci and TCP (20 minutes); results in examples/dse
+evaluate-dse: setup-rust ## The evaluation of the DSE paper: its programs over Suci and TCP (10 minutes); results in examples/dse
 	@echo "== evaluate-dse: over loopback (less: cargo xtask evaluate dse --quick)"
 	$(XTASK) evaluate dse
 

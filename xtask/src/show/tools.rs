@@ -185,7 +185,7 @@ pub(super) fn tests_of(package: &str, filter: &str, settings: &[(&str, &str)]) -
         "--release",
         "-p",
         package,
-        // Cargo builds no examples, which tests may run, if it sees a filter itself.
+        // Before `--`, a filter would keep cargo from building examples, which tests may run.
         "--",
         filter,
         "--nocapture",

@@ -302,10 +302,10 @@ impl SendCredit {
     }
 
     /// The granter asks for an answer, by a PING that arrived at `asked`: a `pto` or more after the
-    /// newest packet beyond the limit was sent. The granter has drained that packet, or the network
-    /// lost it, so there is room for one more, although all numbers are used up. Without this rule
-    /// a lost control packet, and the lost answer to its question, would silence both sides for
-    /// [`CREDIT_LAPSE`].
+    /// newest packet beyond the limit was sent. Most granters drain their socket before they ask.
+    /// Then that packet was drained, or the network lost it, and there is room for one more,
+    /// although all numbers are used up. Without this rule a lost control packet, and the lost
+    /// answer to its question, would silence both sides for [`CREDIT_LAPSE`].
     pub fn on_question(&mut self, asked: Instant, now: Instant, pto: Duration) {
         if self.is_beyond_reserve(self.sent_end, now)
             && self.beyond_at.is_some_and(|at| asked >= at + pto)

@@ -232,8 +232,8 @@ impl Shares {
         self.settle(grant);
     }
 
-    /// Returns true if [`allot`](Self::allot) would leave the share and the reserve of
-    /// a peer with a share as they are.
+    /// Returns true if [`allot`](Self::allot) would leave the share and the reserve of a peer with
+    /// a share as they are.
     pub(super) fn allots_the_same(&self, grant: &Grant) -> bool {
         grant.share() == self.share_for_active(grant)
             && grant.next_control() == self.control_for(grant.booked.control)
