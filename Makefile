@@ -12,6 +12,7 @@ MUTANTS_VERSION := 27.1.0
 CARGO  ?= cargo
 XTASK  := $(CARGO) xtask
 SEEDS  ?= 0..10000
+DRAWN  ?= 1000
 FUZZ_SECONDS ?= 60
 NAME   ?= foundation
 ONLY   ?=
@@ -34,7 +35,8 @@ HOST_TOOLS := ip:iproute2 tc:iproute2 ethtool:ethtool nft:nftables sysctl:procps
 	g++:g++ git:git valgrind:valgrind mandoc:mandoc cmake:cmake pkg-config:pkgconf swipl:swi-prolog-nox clang:clang python3:python3
 
 # Programs that the preloaded library is tried with, as command:package pairs.
-PRELOAD_TOOLS := iperf3:iperf3 sockperf:sockperf redis-server:redis-server redis-benchmark:redis-tools
+PRELOAD_TOOLS := iperf3:iperf3 sockperf:sockperf redis-server:redis-server redis-benchmark:redis-tools \
+	nginx:nginx-light curl:curl sshd:openssh-server ssh:openssh-client
 
 # Needed by the contenders of the bench in C, as file:package pairs.
 BENCH_FILES := /usr/bin/gcc:gcc /usr/include/zmq.h:libzmq3-dev /usr/include/rdma/fabric.h:libfabric-dev \
@@ -132,9 +134,11 @@ test: setup-rust setup-host ## Everything that a change must pass (under 20 minu
 	@echo "== test: every step of cargo xtask ci"
 	$(XTASK) ci
 
-sim: setup-rust ## The simulator over SEEDS (default 0..10000), then the planted faults
+sim: setup-rust ## The simulator over SEEDS (default 0..10000) and DRAWN new ones of each profile, then the planted faults
 	@echo "== sim: simulated clusters, seeds $(SEEDS)"
 	$(CARGO) run --release --locked --bin suci-sim -- --seeds $(SEEDS)
+	@echo "== sim: $(DRAWN) seeds of each profile, drawn anew"
+	$(XTASK) seeds $(DRAWN)
 	@echo "== sim: planted faults must be found"
 	$(XTASK) planted
 
@@ -213,7 +217,7 @@ mutants: setup-rust setup-mutants ## Mutation tests of recovery, credit and reas
 	@echo "== mutants: mutation tests of recovery, credit and reassembly"
 	$(XTASK) mutants $(if $(SHARD),--shard $(SHARD))
 
-show: setup $(if $(filter speed layers,$(NAME)),setup-bench) $(if $(filter sockets,$(NAME)),setup-preload) ## What capability NAME (default foundation) must show; ONLY=text picks lines
+show: setup $(if $(filter speed layers,$(NAME)),setup-bench) $(if $(filter sockets faults,$(NAME)),setup-preload) ## What capability NAME (default foundation) must show; ONLY=text picks lines
 	@echo "== show: what '$(NAME)' must show"
 	$(XTASK) show $(NAME) $(if $(ONLY),--only '$(ONLY)')
 

@@ -1,9 +1,7 @@
-//! Figures over the size of messages, both axes logarithmic, as SVG.
+//! Pictures of figures over the size of messages.
 
-use std::collections::BTreeMap;
-
-use xtask::error::Result;
-use xtask::plot::{self, Axes, Curve};
+use suci_plot::{Axis, Better, Panel, Picture, Point, Series, Unit};
+use xtask::error::{Context, Result};
 
 use crate::plan::{Net, Wait, Workload};
 use crate::report::Row;
@@ -25,20 +23,12 @@ impl Kind {
         }
     }
 
-    fn unit(self) -> &'static str {
-        match self {
-            Self::RoundTrip => "round trip, us",
-            Self::OneWay => "goodput, Gbit/s",
-        }
-    }
-
-    /// The figure of a row, if it belongs here.
-    fn figure(self, row: &Row) -> Option<f64> {
+    /// The unit of a row in units of the picture, if the row belongs here.
+    fn scale(self, row: &Row) -> Option<f64> {
         match (self, row.workload()) {
-            (Self::RoundTrip, Workload::PingPong) | (Self::OneWay, Workload::Stream) => {
-                Some(row.median)
-            }
-            (Self::OneWay, Workload::Rate) => Some(row.median * row.task.size as f64 * 8.0 / 1e9),
+            (Self::RoundTrip, Workload::PingPong) => Some(1e-6),
+            (Self::OneWay, Workload::Stream) => Some(1e9),
+            (Self::OneWay, Workload::Rate) => Some(row.task.size as f64 * 8.0),
             _ => None,
         }
     }
@@ -54,35 +44,89 @@ fn belongs(row: &Row, wait: Wait) -> bool {
     }
 }
 
-/// The curves of one plot, by contender.
-fn curves(rows: &[Row], kind: Kind, net: Net, wait: Wait) -> BTreeMap<&str, Curve> {
-    let mut curves: BTreeMap<&str, Curve> = BTreeMap::new();
-    for row in rows
+/// The series of one plot, Suci's first. Those without a checksum are left to the tables: they
+/// differ from the others by little.
+fn series(rows: &[Row], kind: Kind, net: Net, wait: Wait) -> Vec<Series> {
+    let mut all: Vec<Series> = Vec::new();
+    let here = rows
         .iter()
-        .filter(|row| row.net() == net && belongs(row, wait))
-    {
-        if let Some(figure) = kind.figure(row) {
-            let curve = curves.entry(row.contender.as_str()).or_default();
-            curve.push((row.task.size as f64, figure));
+        .filter(|row| row.net() == net && belongs(row, wait));
+    for row in here.filter(|row| !row.contender.ends_with("-no-crc")) {
+        let Some(scale) = kind.scale(row) else {
+            continue;
+        };
+        let size = row.task.size as f64;
+        let point = Point::spread(size, row.median, row.min, row.max).scaled(scale);
+        match all.iter_mut().find(|known| known.name == row.contender) {
+            Some(known) => known.points.push(point),
+            None => all.push(Series {
+                name: row.contender.clone(),
+                points: vec![point],
+            }),
         }
     }
-    // A single size is no curve.
-    curves.retain(|_, curve| curve.len() > 1);
-    for curve in curves.values_mut() {
-        curve.sort_by(|a, b| a.0.total_cmp(&b.0));
+    // A single size is no line.
+    all.retain(|series| series.points.len() > 1);
+    for series in &mut all {
+        series.points.sort_by(|a, b| a.x().total_cmp(&b.x()));
     }
-    curves
+    all.sort_by(|a, b| (!is_ours(a), &a.name).cmp(&(!is_ours(b), &b.name)));
+    all
 }
 
-/// Draws the plot of these rows, if there is anything to see.
-pub(crate) fn svg(rows: &[Row], kind: Kind, net: Net, wait: Wait) -> Result<Option<String>> {
-    let curves = curves(rows, kind, net, wait);
-    let axes = Axes {
-        across: "message, bytes",
-        up: kind.unit(),
-        logarithmic: true,
+fn is_ours(series: &Series) -> bool {
+    series.name.starts_with("suci")
+}
+
+/// Whether it uses the kernel's protocols without a library between.
+fn is_kernel(series: &Series) -> bool {
+    let kernel = ["tcp", "udp", "gso"];
+    kernel
+        .iter()
+        .any(|protocol| series.name.starts_with(protocol))
+}
+
+/// Returns the title of a plot.
+pub(crate) fn title(kind: Kind, net: Net, wait: Wait) -> String {
+    let what = match kind {
+        Kind::RoundTrip => "Round trips",
+        Kind::OneWay => "One way",
     };
-    plot::svg(axes, &curves)
+    let waits = match wait {
+        Wait::Spin => "spin",
+        Wait::Adaptive | Wait::Block => "sleep",
+    };
+    format!("{what} over {}, contenders that {waits}", net.name())
+}
+
+/// Draws the plot of these rows, if there is anything to see: Suci beside the kernel's protocols,
+/// and beside other libraries.
+pub(crate) fn svg(rows: &[Row], kind: Kind, net: Net, wait: Wait) -> Result<Option<String>> {
+    let all = series(rows, kind, net, wait);
+    let (name, unit, better) = match kind {
+        Kind::RoundTrip => ("round trip", Unit::Seconds, Better::Lower),
+        Kind::OneWay => ("goodput", Unit::BitsPerSecond, Better::Higher),
+    };
+    let title = title(kind, net, wait);
+    let mut panels = Vec::new();
+    for (others, is_kernels) in [("the kernel's protocols", true), ("other libraries", false)] {
+        let fits = |it: &&Series| is_ours(it) || is_kernel(it) == is_kernels;
+        let series: Vec<Series> = all.iter().filter(fits).cloned().collect();
+        if series.iter().all(is_ours) {
+            continue;
+        }
+        panels.push(Panel {
+            title: format!("{title}: Suci beside {others}"),
+            better,
+            across: Axis::logarithmic("message size", Unit::Bytes),
+            up: Axis::logarithmic(name, unit),
+            series,
+        });
+    }
+    if panels.is_empty() {
+        return Ok(None);
+    }
+    Picture { panels }.svg().context("plot").map(Some)
 }
 
 #[cfg(test)]
@@ -103,10 +147,11 @@ mod tests {
 
     #[test]
     fn one_way_is_goodput_whatever_was_counted() {
-        let rows = rows();
-        let curves = curves(&rows, Kind::OneWay, Net::Veth, Wait::Block);
-        assert_eq!(curves["suci"], [(100.0, 1.6), (1000.0, 4.0)]);
-        assert_eq!(curves.len(), 2);
+        let all = series(&rows(), Kind::OneWay, Net::Veth, Wait::Block);
+        let names: Vec<&str> = all.iter().map(|series| series.name.as_str()).collect();
+        assert_eq!(names, ["suci", "tcp-cubic"]);
+        let points: Vec<_> = all[0].points.iter().map(|it| (it.x(), it.y())).collect();
+        assert_eq!(points, [(100.0, 1.6e9), (1000.0, 4e9)]);
     }
 
     #[test]
@@ -115,10 +160,13 @@ mod tests {
             .unwrap()
             .unwrap();
         assert!(text.starts_with("<svg"), "{text}");
-        for word in ["suci", "tcp-cubic", "goodput, Gbit/s", "message, bytes"] {
+        for word in ["suci", "tcp-cubic", "goodput; higher", "message size"] {
             assert!(text.contains(word), "{word} is not in the plot");
         }
-        assert!(text.matches("<polyline").count() >= 2);
+        assert_eq!(
+            xtask::pictures::faults(&text).unwrap(),
+            Vec::<String>::new()
+        );
     }
 
     #[test]

@@ -36,7 +36,7 @@ ones to 64 KiB, in the mix what is ready together: compare those by `batch/this`
 batch below their API, and so does `suci` where a program sends many in a row. The receiver reads every cache line of every message, and boundaries are kept. CPU is processor time of
 both sides, what the kernel does on their behalf included: per GB, per message to one receiver (`CPU us/msg`; an answer is
 part of what it answers, so that of a round trip and of the mix is per request), and the shares of client and server as
-parts of the measured time.
+parts of the measured time. Pictures leave out contenders without a checksum (`no-crc`), which tables have.
 
 Read with care: quinn, tls and the sealed variants of Suci encrypt, and nobody else does; MPICH, UCX and libfabric spin whatever is
 asked, so their CPU is always that of a whole processor, and send messages one by one: `batch/this`
@@ -70,7 +70,8 @@ pub(crate) fn write(from: &Path, into: &Path, mixed: bool) -> Result<()> {
                 match plot::svg(&rows, kind, *net, wait)? {
                     Some(svg) => {
                         std::fs::write(path, svg).context(&name)?;
-                        let _ = writeln!(page, "\n![{name}](plots/{name})");
+                        let text = plot::title(kind, *net, wait);
+                        let _ = writeln!(page, "\n![{text}](plots/{name})");
                     }
                     // The plot of an earlier report would contradict this one.
                     None if path.exists() => std::fs::remove_file(path).context(&name)?,

@@ -48,7 +48,7 @@ fuzz_target!(|data: &[u8]| {
     }
     // A genuine line with one byte changed is never another key.
     if let [at, with, ..] = *data {
-        let key = ClusterKey::from_bytes([0x5a; 32]);
+        let key = ClusterKey::from_bytes(&[0x5a; 32]);
         let mut line = key.to_secret_text().as_bytes().to_vec();
         let at = usize::from(at) % line.len();
         line[at] = with;

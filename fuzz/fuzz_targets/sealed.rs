@@ -17,11 +17,11 @@ const PEER: NodeId = NodeId(1);
 /// Handshakes with a cluster key, or with the key of a node.
 fn makes(cipher: Cipher, of_node: bool) -> Arc<dyn Handshakes> {
     let security = if of_node {
-        let own = NodeKey::from_bytes([7; 32]).unwrap();
+        let own = NodeKey::from_bytes(&[7; 32]).unwrap();
         let public = PublicKeys::parse(&format!("{PEER} {}", own.public())).unwrap();
         public.security(PEER, &own.into(), cipher).unwrap()
     } else {
-        Keyring::from(ClusterKey::from_bytes([7; 32])).security(cipher)
+        Keyring::from(ClusterKey::from_bytes(&[7; 32])).security(cipher)
     };
     match security {
         Security::Sealed(makes) => makes,

@@ -137,7 +137,7 @@ pub(crate) fn count(choice: Choice) -> Result<[usize; 3]> {
 
 /// Builds the library and the commands, with checks of overflows, and installs them below the
 /// target folder.
-fn install() -> Result<PathBuf> {
+pub(crate) fn install() -> Result<PathBuf> {
     let packages = ["-p", "suci-shmem", "-p", "suci-cli"];
     exec::run(exec::cargo(["build", "--locked"]).args(packages))?;
     let prefix = exec::target_dir().join("conformance");

@@ -1,15 +1,14 @@
 //! Ladders: the goodput of one sender over emulated links that differ by one step from their
 //! neighbours, beside TCP's. A cliff between two neighbours is a fault that single figures hide.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use serde_json::json;
+use suci_plot::{Axis, Better, Panel, Picture, Point, Series, Unit};
 
 use crate::error::{Context, Failure, Result};
-use crate::plot::{self, Axes};
 use crate::progress::Progress;
 use crate::{exec, figures};
 
@@ -193,13 +192,20 @@ pub(crate) fn compare(control: &str, link: &[&str]) -> Result<Comparison> {
     Ok(Comparison { suci, tcp })
 }
 
+/// The output of one contender's run on `link`.
+///
+/// # Errors
+/// The run fails.
+pub(crate) fn run_of(contender: &str, link: &[&str]) -> Result<String> {
+    exec::capture(Command::new(build()?).arg(contender).args(link))
+}
+
 /// The goodput of one contender on `link` in one round, in Mbit/s.
 ///
 /// # Errors
 /// The run fails.
 pub(crate) fn goodput_of(contender: &str, link: &[&str]) -> Result<f64> {
-    let mut command = Command::new(build()?);
-    goodput(&exec::capture(command.arg(contender).args(link))?)
+    goodput(&run_of(contender, link)?)
 }
 
 fn measure(chosen: &[&Ladder], choice: Choice<'_>) -> Result<Vec<String>> {
@@ -330,30 +336,43 @@ fn print(ladder: &Ladder, rows: &[Row], json: bool) {
 }
 
 fn draw(ladder: &Ladder, rows: &[Row]) -> Result<()> {
-    let mut curves: BTreeMap<&str, plot::Curve> = BTreeMap::new();
+    let across = match ladder.varied {
+        Varied::Loss => Axis::linear("loss in each direction", Unit::Percent),
+        Varied::Buffer => Axis::logarithmic("receive buffer", Unit::Bytes),
+        Varied::HostMtu => Axis::logarithmic("MTU of the hosts", Unit::Bytes),
+        Varied::PathMtu => Axis::logarithmic("largest packet of the path", Unit::Bytes),
+    };
+    let of_unit = match ladder.varied {
+        Varied::Buffer => 1_024.0,
+        _ => 1.0,
+    };
+    let mut series: Vec<Series> = Vec::new();
     for row in rows {
         // A logarithm of nothing is nowhere.
-        let point = (row.at, row.median().max(0.1));
-        curves.entry(&row.contender).or_default().push(point);
+        let rounds: Vec<f64> = row.rounds.iter().map(|mbit| mbit.max(0.1) * 1e6).collect();
+        let point = Point::of_rounds(row.at * of_unit, &rounds).context("no round")?;
+        match series.iter_mut().find(|known| known.name == row.contender) {
+            Some(known) => known.points.push(point),
+            None => series.push(Series {
+                name: row.contender.clone(),
+                points: vec![point],
+            }),
+        }
     }
-    let (across, logarithmic) = match ladder.varied {
-        Varied::Loss => ("loss in each direction, %", false),
-        Varied::Buffer => ("receive buffer, KiB", true),
-        Varied::HostMtu => ("MTU of the hosts, B", true),
-        Varied::PathMtu => ("largest packet of the path, B", true),
-    };
-    let axes = Axes {
+    let panel = Panel {
+        title: format!("{}, {} Mbit/s", ladder.name, RATE / 1_000_000),
+        better: Better::Higher,
         across,
-        up: "goodput, Mbit/s",
-        logarithmic,
+        up: Axis::logarithmic("goodput", Unit::BitsPerSecond),
+        series,
     };
-    let Some(text) = plot::svg(axes, &curves)? else {
-        return Ok(());
+    let picture = Picture {
+        panels: vec![panel],
     };
     let dir = exec::target_dir().join("ladders");
     std::fs::create_dir_all(&dir)?;
     let file = dir.join(format!("{}.svg", ladder.name));
-    std::fs::write(&file, text)?;
+    std::fs::write(&file, picture.svg().context(file.display())?)?;
     eprintln!("{}", file.display());
     Ok(())
 }

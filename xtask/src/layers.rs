@@ -19,7 +19,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("suci-sim", &["suci-proto", "suci-layers"]),
     ("suci-sockets", &["suci"]),
     ("suci-capi", &["suci", "suci-sockets"]),
-    ("suci-cli", &["suci"]),
+    ("suci-plot", &[]),
+    ("suci-cli", &["suci", "suci-plot"]),
     ("suci-shmem", &["suci"]),
     ("suci-preload", &["suci", "suci-sockets"]),
     ("suci-python", &["suci"]),
@@ -35,8 +36,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("suci-tests", &["suci", "suci-net", "suci-proto"]),
     ("guarded", &["suci", "suci-proto"]),
     ("red-team", &["suci", "suci-proto"]),
-    ("suci-bench", &["xtask"]),
-    ("xtask", &[]),
+    ("suci-bench", &["suci-plot", "xtask"]),
+    ("xtask", &["suci-plot"]),
 ];
 
 /// Namespaces and process helpers for tests; a development tool, so it may be used by any

@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand};
 use xtask::netns::Pair;
 use xtask::{
     Result, advisories, bench, ci, conformance, demo, evaluate, faults, fuzz, guards, ladders,
-    layers, mutants, planted, prolog, prose, sanitize, show, soak, tableau,
+    layers, mutants, pictures, planted, prolog, prose, sanitize, show, soak, tableau,
 };
 
 /// The project's own chores.
@@ -44,6 +44,12 @@ enum Chore {
     },
     /// The planted faults must be found by the simulator, and those in defences by the red team
     Planted,
+    /// Seeds of the simulator that are drawn anew, of each profile
+    Seeds {
+        /// Seeds of each profile
+        #[arg(default_value_t = 1_000)]
+        count: u64,
+    },
     /// Tests under AddressSanitizer, ThreadSanitizer or Miri, where they can run
     Sanitize { tool: sanitize::Tool },
     /// Known weaknesses of dependencies
@@ -99,6 +105,8 @@ enum Chore {
         #[arg(long)]
         json: bool,
     },
+    /// Every picture in the tree drawn anew from the figures that it holds
+    Pictures,
     /// Every README snippet and each example many times in a row
     Soak {
         /// How often each runs
@@ -153,6 +161,7 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Faults { write } => faults::check(write),
         Chore::Guards { write } => guards::check(write),
         Chore::Planted => planted::check(),
+        Chore::Seeds { count } => planted::run_drawn(count),
         Chore::Sanitize { tool } => sanitize::run(tool),
         Chore::Advisories { database } => advisories::check(database.as_deref()),
         Chore::Prolog => prolog::check(),
@@ -168,6 +177,7 @@ fn run(chore: Chore) -> Result<()> {
             quick,
             json,
         }),
+        Chore::Pictures => pictures::redraw(),
         Chore::Soak { rounds } => soak::run(rounds),
         Chore::Tableau { rounds } => tableau::evaluate(rounds),
         Chore::ConformanceShmem {

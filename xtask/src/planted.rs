@@ -12,11 +12,16 @@ use crate::promises::{self, Finder, Weakness};
 /// Seeds within which each must be found.
 const SEEDS: &str = "0..1000";
 
-/// The profiles of the simulator that find mistakes: `default` those of the engine, `remote` those
-/// of one-sided operations, `sealed` those of sealed mode; `groups`, `sockets`, `routes` and
-/// `members` those of their layers.
-const PROFILES: [&str; 7] = [
+/// The profiles that find planted mistakes: `default` those of the engine,
+/// `remote` those of one-sided operations, `sealed` those of sealed mode; `groups`, `sockets`,
+/// `routes` and `members` those of their layers.
+const PLANTED: [&str; 7] = [
     "default", "remote", "sealed", "groups", "sockets", "routes", "members",
+];
+
+/// The profiles whose seeds must pass: those, busy hosts, and more peers than slots.
+pub(crate) const PROFILES: [&str; 9] = [
+    "default", "remote", "sealed", "groups", "sockets", "routes", "members", "busy", "visits",
 ];
 
 /// Attacks made at once: the programs mostly wait for the other end's timers.
@@ -30,7 +35,7 @@ const ATTACKS_AT_ONCE: usize = 8;
 pub fn find_all() -> Result<usize> {
     let simulator = build()?;
     let (mut found, mut missed) = (0, Vec::new());
-    for profile in PROFILES {
+    for profile in PLANTED {
         let mut list = Command::new(&simulator);
         let listed = exec::capture(list.args(["--list-plants", "--profile", profile]))?;
         if listed.is_empty() {
@@ -140,17 +145,36 @@ pub(crate) fn find(name: &str, profile: &str) -> Result<String> {
     find_in(&build()?, name, profile)
 }
 
-/// Runs `seeds` of the simulator that has the mistakes inside, with none of them active: a failure
-/// with one active is its effect. Ordinary tests use this build too, so that a fresh clone makes
-/// one simulator.
+/// Runs the seeds from 0 up to `count` of each profile, and `drawn` ones that are drawn anew. The
+/// simulator has the mistakes inside and none of them active: a failure with one active is its
+/// effect. Ordinary tests use this build too, so that a fresh clone makes one simulator. It prints
+/// which seeds it draws, and how to replay one that fails.
 ///
 /// # Errors
 /// The build fails, or a seed does.
-pub(crate) fn run_without(seeds: &str) -> Result<()> {
+pub(crate) fn run_without(count: u64, drawn: u64) -> Result<()> {
     let simulator = build()?;
+    let (fixed, drawn) = (format!("0..{count}"), drawn.to_string());
     for profile in PROFILES {
-        let mut run = Command::new(&simulator);
-        exec::run(run.args(["--quiet", "--seeds", seeds, "--profile", profile]))?;
+        for seeds in [["--seeds", &fixed], ["--random", &drawn]] {
+            let mut run = Command::new(&simulator);
+            exec::run(run.args(["--quiet", "--profile", profile]).args(seeds))?;
+        }
+    }
+    Ok(())
+}
+
+/// Runs `count` seeds of each profile, drawn anew, in the ordinary release build. The simulator
+/// prints which, and how to replay one that fails.
+///
+/// # Errors
+/// The build fails, or a seed does.
+pub fn run_drawn(count: u64) -> Result<()> {
+    let count = count.to_string();
+    for profile in PROFILES {
+        let build = ["run", "--release", "--locked", "--bin", "suci-sim", "--"];
+        let seeds = ["--quiet", "--random", &count, "--profile", profile];
+        exec::run(exec::cargo(build).args(seeds))?;
     }
     Ok(())
 }

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use plotters::prelude::*;
 use serde_json::Value;
+use suci_plot::{Axis, Better, Panel, Picture, Point, Series, Unit};
 
 use crate::error::{Context, Failure, Result};
 use crate::exec::{self, Process};
@@ -306,53 +306,32 @@ fn insert(page: &Path, table: Option<&str>) -> Result<()> {
 
 /// Time and p99 over workers.
 fn draw(file: &Path, settings: &[Setting]) -> Result<()> {
-    let trouble = |error: &dyn std::fmt::Display| Failure::new(format!("drawing: {error}"));
-    let root = SVGBackend::new(file, (900, 380)).into_drawing_area();
-    root.fill(&WHITE).map_err(|error| trouble(&error))?;
-    let (left, right) = root.split_horizontally(450);
-    let p99 = |setting: &Setting| setting.median(|one| one.round_trip("p99_us")) / 1e3;
-    let time = panel(&left, "time, s", settings, &Setting::seconds);
-    time.map_err(|error| trouble(&error))?;
-    let numbering = panel(&right, "numbering, p99, ms", settings, &p99);
-    numbering.map_err(|error| trouble(&error))?;
-    root.present().map_err(|error| trouble(&error))
-}
-
-type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
-
-fn panel(
-    area: &Area<'_>,
-    name: &str,
-    settings: &[Setting],
-    figure: &dyn Fn(&Setting) -> f64,
-) -> std::result::Result<(), Box<dyn std::error::Error>> {
-    let most = settings.iter().map(figure).fold(0.0, f64::max) * 1.1;
-    let mut chart = ChartBuilder::on(area)
-        .caption(name, ("sans-serif", 20))
-        .margin(14)
-        .x_label_area_size(40)
-        .y_label_area_size(50)
-        .build_cartesian_2d(0.8..4.2, 0.0..most)?;
-    chart
-        .configure_mesh()
-        .x_desc("workers")
-        .x_labels(4)
-        .x_label_formatter(&|workers| format!("{workers:.0}"))
-        .light_line_style(WHITE.mix(0.0))
-        .draw()?;
-    // Colours that people who see no red or green also tell apart.
-    for (modes, colour) in [(true, RGBColor(0, 114, 178)), (false, RGBColor(213, 94, 0))] {
-        let ours = settings.iter().filter(|setting| setting.modes == modes);
-        let points = ours.map(|setting| (f64::from(setting.workers), figure(setting)));
-        chart
-            .draw_series(LineSeries::new(points, colour.stroke_width(2)))?
-            .label(if modes { "modes on" } else { "modes off" })
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 20, y)], colour.stroke_width(2)));
-    }
-    chart
-        .configure_series_labels()
-        .background_style(WHITE.mix(0.8))
-        .border_style(BLACK.mix(0.3))
-        .draw()?;
-    Ok(())
+    let panel = |title: &str, name: &str, scale: f64, figure: &dyn Fn(&Outcome) -> f64| {
+        let series = [true, false].map(|modes| {
+            let own = settings.iter().filter(|setting| setting.modes == modes);
+            let spread = |setting: &Setting| {
+                let figures: Vec<f64> = setting.rounds.iter().map(figure).collect();
+                let point = Point::of_rounds(f64::from(setting.workers), &figures)?;
+                Some(point.scaled(scale))
+            };
+            Series {
+                name: format!("modes {}", switched(modes)),
+                points: own.filter_map(spread).collect(),
+            }
+        });
+        Panel {
+            title: title.to_owned(),
+            better: Better::Lower,
+            across: Axis::linear("workers", Unit::Count),
+            up: Axis::linear(name, Unit::Seconds),
+            series: series.into(),
+        }
+    };
+    let p99 = |one: &Outcome| one.round_trip("p99_us");
+    let time = panel("A formula without a model", "time", 1.0, &|one| one.seconds);
+    let numbering = panel("Round trips of numbering", "99th percentile", 1e-6, &p99);
+    let picture = Picture {
+        panels: vec![time, numbering],
+    };
+    std::fs::write(file, picture.svg().context(file.display())?).context(file.display())
 }

@@ -1,12 +1,11 @@
 //! The page of the results, with its plots.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
+use suci_plot::{Axis, Better, Panel, Picture, Point, Series, Unit};
 use xtask::error::{Context, Result};
 use xtask::machine;
-use xtask::plot::{self, Axes, Curve};
 
 use super::costs::Costs;
 use super::designs::{ASSUMPTIONS, Design};
@@ -140,30 +139,55 @@ fn part(
     columns: &[Column],
     thesis: &[(&'static str, (f64, f64))],
 ) -> Result<String> {
-    let mut curves: BTreeMap<&str, Curve> = BTreeMap::new();
+    let mut series: Vec<Series> = Vec::new();
+    for (name, speed_up) in columns {
+        let points = rows
+            .iter()
+            .map(|row| Point::new(*row as f64, speed_up(*row)));
+        series.push(Series {
+            name: (*name).to_owned(),
+            points: points.collect(),
+        });
+    }
     let mut table = format!("| {across} |");
     for (name, _) in columns {
         let _ = write!(table, " {name} |");
     }
     table += &format!("\n|---|{}\n", "---|".repeat(columns.len()));
-    for &row in rows {
+    for (at, row) in rows.iter().enumerate() {
         let _ = write!(table, "| {row} |");
-        for (name, speed_up) in columns {
-            let value = speed_up(row);
-            let _ = write!(table, " {value:.1} |");
-            curves.entry(name).or_default().push((row as f64, value));
+        for value in series.iter().filter_map(|it| it.points.get(at)) {
+            let _ = write!(table, " {:.1} |", value.y());
         }
         table.push('\n');
     }
-    for (name, point) in thesis {
-        curves.insert(name, vec![*point]);
-    }
-    let axes = Axes {
-        across,
-        up: "speed-up",
-        logarithmic: true,
-    };
-    let svg = plot::svg(axes, &curves)?.context("a plot of nothing")?;
+    let svg = picture(across, series, thesis).svg().context(file)?;
     std::fs::write(dir.join(file), svg).context(file)?;
     Ok(format!("![Speed-up by {across}]({file})\n\n{table}"))
+}
+
+/// Speed-ups beside those of the thesis. Multiples tell apart what lies near the ideal.
+fn picture(across: &str, series: Vec<Series>, thesis: &[(&str, (f64, f64))]) -> Picture {
+    let (ours, others): (Vec<_>, Vec<_>) = series
+        .into_iter()
+        .partition(|it| it.name.starts_with("suci"));
+    let mut panel = Panel {
+        title: format!("Speed-up by {across}"),
+        better: Better::Higher,
+        across: Axis::logarithmic(across, Unit::Count),
+        up: Axis::logarithmic("speed-up", Unit::Times),
+        series: [ours, others].concat(),
+    };
+    let relative = Panel {
+        title: format!("Speed-up by {across}, beside fine locks"),
+        ..panel.relative_to("fine locks")
+    };
+    panel
+        .series
+        .extend(thesis.iter().map(|(name, (x, y))| Series {
+            name: (*name).to_owned(),
+            points: vec![Point::new(*x, *y)],
+        }));
+    let panels = vec![panel, relative];
+    Picture { panels }
 }

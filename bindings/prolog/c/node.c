@@ -223,6 +223,7 @@ static const struct setting SETTINGS[] = {
     FIELD(gro, FLAG),
     FIELD(reuse_port, FLAG),
     FIELD(only_v6, FLAG),
+    FIELD(ignore_supervision, FLAG),
 };
 
 #define SETTING_COUNT (sizeof SETTINGS / sizeof SETTINGS[0])

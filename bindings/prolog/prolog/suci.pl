@@ -168,7 +168,7 @@ Time limits are seconds, as integers or floats, or the atom `infinite`.
 %       Silence after which a peer is lost (10 s), and after which its session ends (300 s).
 %     - keep_alive(+Boolean), unattended(+Boolean), payload_checksum(+Boolean),
 %       statistics(+Boolean), ecn(+Boolean), gso(+Boolean), gro(+Boolean), reuse_port(+Boolean),
-%       only_v6(+Boolean)
+%       only_v6(+Boolean), ignore_supervision(+Boolean)
 %     - controller(+Name), controller_window(+Bytes), rate_cap(+Bytes), wait(+How), spin(+Seconds)
 %     - max_ack_delay(+Seconds), max_datagram(+Bytes), rts_threshold(+Bytes), recv_buffer(+Bytes),
 %       send_buffer(+Bytes), recv_slot(+Bytes), metrics(+Address), faults(+Text)

@@ -7,6 +7,7 @@
 #   PREFIX   where the library will be used (default /usr/local)
 #   LIBDIR   the folder of libraries, an absolute path (default $PREFIX/lib)
 #   DESTDIR  put before each path, for packages (default none)
+# Root also refreshes the dynamic linker's cache, if the linker looks into LIBDIR.
 set -eu
 
 build=$1
@@ -47,3 +48,9 @@ install -m 644 "$here"/../man/*.3 "$man"
 fill suci.pc "$lib/pkgconfig"
 fill SuciConfig.cmake "$lib/cmake/Suci"
 fill SuciConfigVersion.cmake "$lib/cmake/Suci"
+
+# Without it no program finds the library before the next ldconfig.
+PATH=$PATH:/usr/sbin:/sbin
+if [ -z "$destdir" ] && [ "$(id -u)" = 0 ] && ldconfig -v -N -X 2> /dev/null | grep -q "^$libdir:"; then
+  ldconfig
+fi

@@ -153,6 +153,21 @@ impl Entry {
         Ok(self.epoll.get_or_init(|| epoll).as_raw_fd())
     }
 
+    /// In the child of a fork: closes the descriptors that the parent's node had. Threads that do
+    /// not exist here may have been inside calls.
+    pub(crate) fn abandon(&self) {
+        match &self.kind {
+            // SAFETY: `abandon` takes a shared reference, and reads what no call changes. The
+            // exclusive references of calls are those of threads that do not exist here.
+            Kind::Alone(node) => unsafe { (*node.get().cast_const()).abandon() },
+            Kind::Shared(node) => node.abandon(),
+        }
+        self.releases.abandon();
+        if let Some(epoll) = self.epoll.get() {
+            close_event_file(epoll.as_raw_fd());
+        }
+    }
+
     // ---- messages that were too long for a buffer
 
     fn kept(&self) -> MutexGuard<'_, VecDeque<Message>> {
@@ -180,6 +195,17 @@ impl Entry {
         let message = kept.remove(index);
         self.kept_count.store(kept.len(), Ordering::Release);
         message
+    }
+}
+
+/// Closes a descriptor of events in the child of a fork, which may have closed it before, and
+/// opened another file under its number.
+pub(crate) fn close_event_file(fd: RawFd) {
+    let file = std::fs::read_link(format!("/proc/self/fd/{fd}")).unwrap_or_default();
+    if file.to_string_lossy().starts_with("anon_inode:[event") {
+        // SAFETY: it is an eventfd or an epoll of this crate. Its owner is never dropped in this
+        // process: `Handle::remove` leaks it.
+        unsafe { libc::close(fd) };
     }
 }
 

@@ -252,7 +252,9 @@ impl Handle {
         match (entry, forked) {
             (Some(entry), false) => Ok(Removed::Ours(entry)),
             (Some(entry), true) => {
-                // A thread of the parent may have been using it: nothing of it is touched.
+                // A thread of the parent may have been using it: only its descriptors are closed,
+                // so that the port is free once the parent closes its own.
+                entry.abandon();
                 std::mem::forget(entry);
                 Ok(Removed::Parents)
             }

@@ -63,7 +63,8 @@ fn some(lines: &mut BTreeSet<String>) {
             "allow_insecure_network" = allow_insecure_network,
             "payload_checksum" = payload_checksum, "unattended" = unattended,
             "keep_alive" = keep_alive, "statistics" = statistics, "ecn" = ecn, "gso" = gso,
-            "gro" = gro, "reuse_port" = reuse_port, "only_v6" = only_v6, "reserved" = reserved,
+            "gro" = gro, "reuse_port" = reuse_port, "only_v6" = only_v6,
+            "ignore_supervision" = ignore_supervision, "reserved" = reserved,
             "key_file" = key_file, "cluster" = cluster, "node_key_file" = node_key_file,
             "public_keys_file" = public_keys_file,
         }

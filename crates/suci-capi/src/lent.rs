@@ -1,6 +1,7 @@
 //! Memory of the program that the library uses for a time, and its way back: one event with the
 //! program's cookie.
 
+use crate::entry::close_event_file;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -102,6 +103,16 @@ impl Releases {
         let fd = event_fd.0.as_raw_fd();
         queue.event_fd = Some(event_fd);
         Ok(fd)
+    }
+
+    /// In the child of a fork: closes that descriptor, unless a thread that does not exist here had
+    /// the lock.
+    pub(crate) fn abandon(&self) {
+        if let Ok(queue) = self.queue.try_lock()
+            && let Some(event_fd) = &queue.event_fd
+        {
+            close_event_file(event_fd.0.as_raw_fd());
+        }
     }
 }
 

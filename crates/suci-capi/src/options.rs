@@ -55,7 +55,8 @@ pub struct NodeOptions {
     pub(crate) gro: u8,
     pub(crate) reuse_port: u8,
     pub(crate) only_v6: u8,
-    pub(crate) reserved: [u8; 6],
+    pub(crate) ignore_supervision: u8,
+    pub(crate) reserved: [u8; 5],
     pub(crate) key_file: *const c_char,
     pub(crate) cluster: *const c_char,
     pub(crate) node_key_file: *const c_char,
@@ -179,7 +180,8 @@ impl Default for NodeOptions {
             gro: udp.gro.into(),
             reuse_port: udp.reuse_port.into(),
             only_v6: udp.only_v6.into(),
-            reserved: [0; 6],
+            ignore_supervision: 0,
+            reserved: [0; 5],
             key_file: std::ptr::null(),
             cluster: std::ptr::null(),
             node_key_file: std::ptr::null(),
@@ -220,7 +222,7 @@ impl NodeOptions {
     /// # Safety
     /// Texts that are not null end with a null byte.
     pub(crate) unsafe fn builder(&self) -> Result<NodeBuilder, Failure> {
-        if self.reserved != [0; 6] {
+        if self.reserved != [0; 5] {
             return Err(Failure::argument(
                 "reserved bytes of suci_node_options are set: init it",
             ));
@@ -255,6 +257,9 @@ impl NodeOptions {
         }
         if self.keep_alive != 0 {
             builder = builder.keep_alive();
+        }
+        if self.ignore_supervision != 0 {
+            builder = builder.ignore_supervision();
         }
         let builder = self.tune(builder)?;
         // SAFETY: the caller's promise.

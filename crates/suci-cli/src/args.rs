@@ -2,7 +2,8 @@
 
 mod perf;
 
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -90,6 +91,16 @@ impl Command {
         }
     }
 
+    /// Returns true if it waits for callers that the command line does not name.
+    pub(crate) fn listens(&self) -> bool {
+        match self {
+            Self::Ping(args) => args.listen.is_some(),
+            Self::Cat(args) => args.listen.is_some(),
+            Self::Perf(args) => args.listen.is_some(),
+            _ => false,
+        }
+    }
+
     /// Returns true if it writes to standard output, itself or through processes that it starts.
     pub(crate) fn prints(&self) -> bool {
         match self {
@@ -128,8 +139,11 @@ memory that they share; SUCI_SHARED_MEMORY=0 in the environment of suci run keep
 With --address of another network than loopback, messages are encrypted. The processes find their
 key through SUCI_KEY_FILE, in memory that they inherit; no file keeps it.
 
-When a process ends, the others hear it at once: Event::Lost (ProcessDied), unless the process
-had closed its node. Event::Ended (ProcessDied) follows if it is not started again.
+When a process ends, those that talked with it hear it at once: Event::Lost (ProcessDied), unless
+the process had closed its node. Event::Ended (ProcessDied) follows if it is not started again. When
+one fails and is not started again, those hear it, too, that had not talked with it. So silence
+shows nothing: a process that starts late, or is stopped in a debugger, is Event::Quiet, and the
+others wait for it.
 
 The exit status is that of the process that failed first and was not started again, 128 + n if
 signal n killed it. With --tolerate-failures it is the number of processes that failed and were
@@ -171,6 +185,10 @@ pub(crate) struct RunArgs {
     /// this run, unless SUCI_KEY_FILE names one
     #[arg(long, value_name = "IP", default_value = "127.0.0.1", value_parser = own_address)]
     pub(crate) address: IpAddr,
+    /// Make no key, and hide those that the environment names: nothing is encrypted. At an address
+    /// beyond loopback the programs must allow that themselves
+    #[arg(long)]
+    pub(crate) plain: bool,
     /// Lose, repeat, reorder, corrupt or delay packets that the processes send, for tests:
     /// loss=0.05,dup=0.05,reorder=0.1,corrupt=0.001,delay=5ms,seed=7 (each adds its number to the
     /// seed)
@@ -200,6 +218,7 @@ Examples:
   suci ping 127.0.0.1:7000 --count 100       from another terminal
   suci ping --book cluster.txt --id 3        answer as node 3 of the book
   suci ping --book cluster.txt --id 0 3      from node 0 to node 3
+  suci ping --book cluster.txt --id 2 --forward        answer, and forward to nodes \"via 2\"
   suci run -n 2 suci ping --count 5          node 0 pings, the others answer
   suci ping --listen 127.0.0.1:7000 --metrics 9464     counters at http://127.0.0.1:9464/metrics";
 
@@ -209,7 +228,7 @@ pub(crate) struct PingArgs {
     /// Peer to ping: address:port, or with a book a node ID
     pub(crate) target: Option<String>,
     /// Answer at this address until interrupted
-    #[arg(long, value_name = "ADDR", value_parser = address, conflicts_with_all = ["target", "book"])]
+    #[arg(long, value_name = "ADDR", value_parser = own, conflicts_with_all = ["target", "book"])]
     pub(crate) listen: Option<SocketAddr>,
     /// The address book: lines of `id address:port`
     #[arg(long, value_name = "FILE", requires = "id")]
@@ -217,6 +236,9 @@ pub(crate) struct PingArgs {
     /// ID of this process in the book
     #[arg(long, requires = "book", value_parser = whole::<u32>(0, u32::MAX.into()), allow_negative_numbers = true)]
     pub(crate) id: Option<u32>,
+    /// While answering, send on the packets of nodes that reach each other through this one
+    #[arg(long, conflicts_with = "target")]
+    pub(crate) forward: bool,
     /// How many round trips
     #[arg(short, long, value_name = "N", default_value_t = 10, value_parser = whole::<u64>(1, u64::MAX), allow_negative_numbers = true)]
     pub(crate) count: u64,
@@ -250,10 +272,10 @@ Examples:
 #[command(group(ArgGroup::new("end").args(["to", "listen"]).required(true)))]
 pub(crate) struct CatArgs {
     /// Send standard input there
-    #[arg(value_name = "ADDR", value_parser = address)]
-    pub(crate) to: Option<SocketAddr>,
+    #[arg(value_name = "ADDR", value_parser = target)]
+    pub(crate) to: Option<Target>,
     /// Receive here, from the first that sends, to standard output
-    #[arg(long, value_name = "ADDR", value_parser = address)]
+    #[arg(long, value_name = "ADDR", value_parser = own)]
     pub(crate) listen: Option<SocketAddr>,
     /// Time within which the peer at ADDR must answer; --listen waits for ever
     #[arg(long, default_value = "30", value_name = "SECONDS", value_parser = patience, conflicts_with = "listen", allow_negative_numbers = true)]
@@ -513,8 +535,18 @@ fn faults(text: &str) -> Result<FaultSpec, String> {
 
 /// Returns an address at which one host can listen.
 fn own_address(text: &str) -> Result<IpAddr, String> {
-    let address: IpAddr = (text.parse())
-        .map_err(|_| "write an IP address of this machine, as in 192.0.2.7".to_owned())?;
+    let address = match text.parse() {
+        Ok(address) => address,
+        Err(_) => {
+            let found = (text, 0).to_socket_addrs();
+            let found = found.map(|found| found.map(unmapped).collect()).ok();
+            let found = found.and_then(|found: Vec<_>| of_this_machine(&found));
+            let found = found.map(|address| address.ip());
+            found.ok_or_else(|| {
+                "write an IP address of this machine, as in 192.0.2.7, or its name".to_owned()
+            })?
+        }
+    };
     if address.is_unspecified() || address.is_multicast() {
         return Err("name one address, at which the processes reach each other".to_owned());
     }
@@ -525,7 +557,7 @@ fn own_address(text: &str) -> Result<IpAddr, String> {
 fn metrics(text: &str) -> Result<SocketAddr, String> {
     let address = match text.trim_start_matches(':').parse() {
         Ok(port) => SocketAddr::from((std::net::Ipv4Addr::LOCALHOST, port)),
-        Err(_) => address(text)?,
+        Err(_) => own(text)?,
     };
     if address.port() == 0 {
         return Err("name a port other than 0: nobody would know which one was taken".to_owned());
@@ -533,7 +565,42 @@ fn metrics(text: &str) -> Result<SocketAddr, String> {
     Ok(address)
 }
 
-pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
+/// The addresses of one host, at least one: the one that was written, or those of a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Target(Vec<SocketAddr>);
+
+impl Target {
+    /// Returns the addresses, in the order in which the system prefers them.
+    pub(crate) fn addresses(&self) -> &[SocketAddr] {
+        &self.0
+    }
+}
+
+impl From<SocketAddr> for Target {
+    fn from(address: SocketAddr) -> Self {
+        Self(vec![address])
+    }
+}
+
+/// Returns the address at which this machine can listen.
+pub(crate) fn own(text: &str) -> Result<SocketAddr, String> {
+    let Target(all) = target(text)?;
+    of_this_machine(&all).ok_or_else(|| "the name has no address".to_owned())
+}
+
+/// Returns the first of the addresses of a name that this machine has. If it has none, the first
+/// one, for the error of listening there.
+fn of_this_machine(all: &[SocketAddr]) -> Option<SocketAddr> {
+    let is_here = |address: &&SocketAddr| {
+        let mut any_port = **address;
+        any_port.set_port(0);
+        UdpSocket::bind(any_port).is_ok()
+    };
+    let here = all.iter().filter(|_| all.len() > 1).find(is_here);
+    here.or_else(|| all.first()).copied()
+}
+
+pub(crate) fn target(text: &str) -> Result<Target, String> {
     let remedy = "write address:port, as in 127.0.0.1:7000, [::1]:7000 or name:7000";
     let has_port = match text.rsplit_once(']') {
         Some((_, port)) => port.starts_with(':'),
@@ -543,7 +610,7 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
         return Err(format!("the port is missing; {remedy}"));
     }
     if let Ok(address) = text.parse() {
-        return Ok(unmapped(address));
+        return Ok(unmapped(address).into());
     }
     // The system knows zones that are names, but no brackets.
     let found = match text.contains('%') {
@@ -551,10 +618,15 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
         false => text.to_socket_addrs(),
     };
     match found {
-        Ok(mut found) => found
-            .next()
-            .map(unmapped)
-            .ok_or_else(|| format!("the name has no address; {remedy}")),
+        Ok(found) => {
+            let mut all: Vec<_> = found.map(unmapped).collect();
+            let mut seen = BTreeSet::new();
+            all.retain(|address| seen.insert(*address));
+            match all.is_empty() {
+                true => Err(format!("the name has no address; {remedy}")),
+                false => Ok(Target(all)),
+            }
+        }
         Err(_) if text.contains('%') => Err(format!(
             "no such interface here, which `ip link` lists, or no such address; {remedy}"
         )),
@@ -677,10 +749,10 @@ mod tests {
             ("[fe80::1%lo]", "the port is missing"),
             ("[fe80::1%nowhere]:7000", "no such interface here"),
         ] {
-            let said = address(text).unwrap_err();
+            let said = own(text).unwrap_err();
             assert!(said.starts_with(part), "{text}: {said}");
         }
-        assert!(address("[fe80::1%lo]:7000").is_ok());
+        assert!(own("[fe80::1%lo]:7000").is_ok());
     }
 
     #[test]
@@ -720,13 +792,13 @@ mod tests {
         let local = metrics("9464").ok();
         assert_eq!(
             (local, metrics(":9464").ok()),
-            (address("127.0.0.1:9464").ok(), local)
+            (own("127.0.0.1:9464").ok(), local)
         );
-        assert_eq!(metrics("192.0.2.1:9464"), address("192.0.2.1:9464"));
+        assert_eq!(metrics("192.0.2.1:9464"), own("192.0.2.1:9464"));
         assert!(metrics("99999").is_err());
-        assert!(address("nowhere").is_err() && address("127.0.0.1").is_err());
-        assert_eq!(address("[::ffff:127.0.0.1]:7"), address("127.0.0.1:7"));
-        assert_eq!(address("[fe80::1%lo]:7"), address("[fe80::1%1]:7"));
-        assert!(address("[fe80::1%none]:7").is_err());
+        assert!(own("nowhere").is_err() && own("127.0.0.1").is_err());
+        assert_eq!(own("[::ffff:127.0.0.1]:7"), own("127.0.0.1:7"));
+        assert_eq!(own("[fe80::1%lo]:7"), own("[fe80::1%1]:7"));
+        assert!(own("[fe80::1%none]:7").is_err());
     }
 }

@@ -8,6 +8,7 @@ mod demo;
 mod doctor;
 mod error;
 mod key;
+mod log;
 mod man;
 mod node;
 mod output;
@@ -24,15 +25,16 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
-use tracing_subscriber::EnvFilter;
 
 use crate::args::{Cli, Command};
 use crate::error::{Context, Result, tell, tell_in_one_piece};
 
 fn main() -> ExitCode {
-    log_if_asked();
     let (name, done) = match Cli::try_parse() {
-        Ok(cli) => (cli.command.name(), run(&cli.command)),
+        Ok(cli) => {
+            log::begin(&cli.command);
+            (cli.command.name(), run(&cli.command))
+        }
         Err(error) => ("suci", explain(&error)),
     };
     match done {
@@ -41,17 +43,6 @@ fn main() -> ExitCode {
             tell(format_args!("{name}: {failure}"));
             ExitCode::FAILURE
         }
-    }
-}
-
-/// Writes the library's log of its connections to standard error, as far as `RUST_LOG` asks for it.
-fn log_if_asked() {
-    if std::env::var_os(EnvFilter::DEFAULT_ENV).is_some() {
-        tracing_subscriber::fmt()
-            .with_env_filter(EnvFilter::from_default_env())
-            .with_writer(std::io::stderr)
-            .with_ansi(false)
-            .init();
     }
 }
 

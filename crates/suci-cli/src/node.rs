@@ -1,13 +1,13 @@
 //! Helpers for commands that open a node.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::time::Duration;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
 
-use suci::{AddressBook, Config, EndReason, Node, NodeBuilder, NodeId, Warning};
+use suci::{AddressBook, Config, EndReason, Node, NodeBuilder, NodeId, PeerInfo, Warning};
 
-use crate::args::NodeArgs;
-use crate::error::{Failure, Result, tell};
+use crate::args::{NodeArgs, Target};
+use crate::error::{Context, Failure, Result, tell};
 
 /// IDs of listeners: one per command, so that a caller learns when it reached another one.
 pub(crate) const CAT: NodeId = NodeId(1);
@@ -66,11 +66,76 @@ fn refuse_node_keys(args: &NodeArgs) -> Result<()> {
 /// Settings of a node with an ID of its own that calls `address`.
 pub(crate) fn caller(args: &NodeArgs, address: SocketAddr) -> Result<NodeBuilder> {
     check_security(args, address)?;
-    let local = SocketAddr::new(local_for(address.ip()), 0);
+    // A raw backend needs one interface: that by which packets to `address` leave.
+    let local = match std::env::var_os(suci::env::BACKEND) {
+        Some(_) => source_towards(address)?,
+        None => local_for(address.ip()),
+    };
     Ok(builder(args)
         .id(someone())
-        .listen(local)
+        .listen(SocketAddr::new(local, 0))
         .book(AddressBook::new()))
+}
+
+/// How long one of several addresses of a name may take to answer before the next one is tried. A
+/// peer that is there answers in a few round trips.
+const TURN: Duration = Duration::from_secs(1);
+
+/// The pause after all addresses of a name were tried in vain.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Tries the addresses of a host in turn until `call` returns a result for one of them. `call` gets
+/// an address and the time until which it may wait for an answer; it returns nothing if none came.
+/// Returns nothing after `limit`.
+///
+/// One socket seldom reaches addresses of both families, so each has a node of its own.
+///
+/// # Errors
+/// The first one of the last round, if `call` failed for each address or the time is over.
+pub(crate) fn in_turn<T>(
+    target: &Target,
+    limit: Duration,
+    mut call: impl FnMut(SocketAddr, Instant) -> Result<Option<T>>,
+) -> Result<Option<T>> {
+    let end = Instant::now() + limit;
+    let several = target.addresses().len() > 1;
+    loop {
+        let (mut first, mut failed) = (None, 0);
+        for &address in target.addresses() {
+            let until = match several {
+                true => end.min(Instant::now() + TURN),
+                false => end,
+            };
+            match call(address, until) {
+                Ok(Some(done)) => return Ok(Some(done)),
+                Ok(None) => {}
+                Err(failure) => {
+                    failed += 1;
+                    first = first.or(Some(failure));
+                }
+            }
+        }
+        match first {
+            Some(failure) if failed == target.addresses().len() || Instant::now() >= end => {
+                return Err(failure);
+            }
+            _ if Instant::now() >= end => return Ok(None),
+            _ => std::thread::sleep(PAUSE),
+        }
+    }
+}
+
+/// Returns true if no process has the port of the node `peer`.
+pub(crate) fn is_absent(peers: &[PeerInfo], peer: NodeId) -> bool {
+    peers.iter().any(|info| info.node == peer && info.absent)
+}
+
+/// Returns a clause about a peer that does not answer, if its port is closed.
+pub(crate) fn known_of_silence(is_absent: bool) -> &'static str {
+    match is_absent {
+        true => "its port is closed; ",
+        false => "",
+    }
 }
 
 /// Refuses a plain node beyond loopback that nobody asked for, and keys of nodes. Here rather than
@@ -92,6 +157,16 @@ pub(crate) fn local_for(remote: IpAddr) -> IpAddr {
         (false, IpAddr::V4(_)) => Ipv4Addr::UNSPECIFIED.into(),
         (false, IpAddr::V6(_)) => Ipv6Addr::UNSPECIFIED.into(),
     }
+}
+
+/// Returns the address of this host from which the system sends packets to `remote`.
+fn source_towards(remote: SocketAddr) -> Result<IpAddr> {
+    // Sends nothing.
+    let asked = UdpSocket::bind((local_for(remote.ip()), 0)).and_then(|socket| {
+        socket.connect(remote)?;
+        socket.local_addr()
+    });
+    Ok(asked.context(remote)?.ip())
 }
 
 /// Returns an ID that no listener has, and hardly any other caller.

@@ -1,5 +1,6 @@
 //! `suci ping`: round trips.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,10 +17,14 @@ use crate::stats::Samples;
 /// How often an answering node looks whether its clients are still there.
 const LOOK: Duration = Duration::from_millis(500);
 
+/// How long one wait for an answer lasts, before it is looked at whether anybody is there.
+const ASK: Duration = Duration::from_millis(20);
+
 /// Pings, or answers.
 pub(crate) fn run(args: &PingArgs) -> Result<ExitCode> {
     if let Some(address) = args.listen {
-        let node = node::listener(&args.node, node::PING, address)?.open()?;
+        let builder = node::listener(&args.node, node::PING, address)?;
+        let node = builder.forward(args.forward).open()?;
         tell(format_args!(
             "suci ping: answering at {}; Ctrl-C ends it",
             node.local_addr()
@@ -36,20 +41,56 @@ pub(crate) fn run(args: &PingArgs) -> Result<ExitCode> {
 }
 
 fn to_address(args: &PingArgs, target: &str) -> Result<ExitCode> {
-    let address = crate::args::address(target).map_err(|problem| {
+    let addresses = crate::args::target(target).map_err(|problem| {
         let hint = "a node ID needs --book and --id";
         Failure::new(format!("\"{target}\": {problem}; {hint}"))
     })?;
-    let mut node = node::caller(&args.node, address)?.open()?;
-    node.add_peer(node::PING, address)?;
+    let several = addresses.addresses().len() > 1;
+    let mut closed = BTreeSet::new();
+    let call = |address, until| -> Result<Option<_>> {
+        let mut node = node::caller(&args.node, address)?.open()?;
+        node.add_peer(node::PING, address)?;
+        let answers = !several || answers(&mut node, until)?;
+        if !answers && node::is_absent(&node.peers()?, node::PING) {
+            closed.insert(address);
+        }
+        Ok(answers.then_some((node, address)))
+    };
+    let limit = args.timeout;
+    let remedy = "start suci ping --listen there, check address and firewall";
+    let found = node::in_turn(&addresses, limit, call)?;
+    let (mut node, address) = found.ok_or_else(|| {
+        let known = node::known_of_silence(closed.len() == addresses.addresses().len());
+        Failure::new(format!(
+            "no answer from {target} within {limit:?}: {known}{remedy}"
+        ))
+    })?;
     let whom = Whom {
         peer: node::PING,
         name: address.to_string(),
-        remedy: "start suci ping --listen there, check address and firewall".to_owned(),
+        remedy: remedy.to_owned(),
     };
     let trips = RecentTrips::watched(args)?;
     ping(args, &mut node, &whom, &trips)?;
     finish(node)
+}
+
+/// Returns true if a node answers before `until`. Ends earlier if its host says that none is there.
+fn answers(node: &mut Node, until: Instant) -> Result<bool> {
+    node.peer(node::PING).connect()?;
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        match node.event_timeout(left.min(ASK))? {
+            Some(Event::Up { .. }) => return Ok(true),
+            Some(Event::Refused { reason, .. }) => {
+                return Err(Failure::new(format!("it refuses: {reason}")));
+            }
+            _ => {}
+        }
+        if left.is_zero() || node::is_absent(&node.peers()?, node::PING) {
+            return Ok(false);
+        }
+    }
 }
 
 fn from_book(args: &PingArgs, file: &Path, id: NodeId) -> Result<ExitCode> {
@@ -61,18 +102,16 @@ fn from_book(args: &PingArgs, file: &Path, id: NodeId) -> Result<ExitCode> {
         )));
     }
     let Some(target) = &args.target else {
-        let node = node::builder(&args.node).id(id).book(book).open()?;
+        let builder = node::builder(&args.node).id(id).book(book);
+        let node = builder.forward(args.forward).open()?;
         tell(format_args!(
             "suci ping: node {id} answering at {}; Ctrl-C ends it",
             node.local_addr()
         ));
         return answer(node, None);
     };
-    let known = target
-        .parse()
-        .ok()
-        .map(NodeId)
-        .filter(|&peer| book.get(peer).is_some());
+    let is_known = |peer: &NodeId| book.get(*peer).is_some() || book.route(*peer).is_some();
+    let known = target.parse().ok().map(NodeId).filter(is_known);
     let peer = known.ok_or_else(|| {
         let remedy = match book.len() {
             0 => "it is empty".to_owned(),
@@ -102,7 +141,7 @@ fn launched(args: &PingArgs) -> Result<ExitCode> {
         let remedy = "name an address, or --listen ADDR to answer, or use suci run";
         return Err(Failure::new(format!("whom to ping is missing: {remedy}")));
     }
-    let mut node = node::builder(&args.node).open()?;
+    let mut node = node::builder(&args.node).forward(args.forward).open()?;
     if node.id() != NodeId(0) {
         return answer(node, Some(NodeId(0)));
     }
@@ -299,8 +338,9 @@ fn await_answer(args: &PingArgs, node: &mut Node, whom: &Whom, number: u64) -> R
             }
         }
         if left.is_zero() {
+            let known = node::known_of_silence(node::is_absent(&node.peers()?, peer));
             return Err(Failure::new(format!(
-                "no answer from {name} within {limit:?}: {remedy}"
+                "no answer from {name} within {limit:?}: {known}{remedy}"
             )));
         }
     }

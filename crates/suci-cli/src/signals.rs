@@ -31,30 +31,11 @@ impl Signals {
     /// program must survive, and a shell ignores Ctrl-C for its background commands.
     pub(crate) fn catch() -> Result<Self> {
         let mut pipes = Vec::new();
-        let here = getpid();
         for signal in ENDING {
             if is_ignored(signal) {
                 continue;
             }
-            let (read, write) = UnixStream::pair().context("a pipe for signals")?;
-            read.set_nonblocking(true).context("a pipe for signals")?;
-            let tell = move |info: &libc::siginfo_t| {
-                // A child between fork and exec has the handlers and pipes of its parent still.
-                if getpid() != here {
-                    return;
-                }
-                let by_kernel = u8::from(info.si_code == libc::SI_KERNEL);
-                // A pipe that is full says enough.
-                let _ = send(
-                    &write,
-                    &[by_kernel],
-                    SendFlags::DONTWAIT | SendFlags::NOSIGNAL,
-                );
-            };
-            // SAFETY: a handler may make calls that are async-signal-safe, and leave `errno` alone.
-            // This one makes two system calls, which return their errors instead.
-            unsafe { signal_hook_registry::register_sigaction(signal.as_raw(), tell) }
-                .context("catching signals")?;
+            let read = report(signal)?;
             pipes.push((signal, read));
         }
         Ok(Self { pipes })
@@ -118,15 +99,67 @@ impl Signals {
     }
 }
 
-/// Makes ended children waitable, even if this process was started with SIGCHLD ignored: then the
-/// kernel would take its children away.
-pub(crate) fn notice_children() -> Result<()> {
-    // SAFETY: the default action for CHLD runs no code of ours.
-    let before = unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
-    if before == libc::SIG_ERR {
-        return Err(std::io::Error::last_os_error()).context("the signal CHLD");
+/// Catches a signal. Returns a pipe that gets a byte each time: 1 if the kernel sent the signal on
+/// behalf of the terminal, else 0.
+fn report(signal: Signal) -> Result<UnixStream> {
+    let (read, write) = UnixStream::pair().context("a pipe for signals")?;
+    read.set_nonblocking(true).context("a pipe for signals")?;
+    let here = getpid();
+    let tell = move |info: &libc::siginfo_t| {
+        // A child between fork and exec has the handlers and pipes of its parent still.
+        if getpid() != here {
+            return;
+        }
+        let by_kernel = u8::from(info.si_code == libc::SI_KERNEL);
+        // A pipe that is full says enough.
+        let _ = send(
+            &write,
+            &[by_kernel],
+            SendFlags::DONTWAIT | SendFlags::NOSIGNAL,
+        );
+    };
+    // SAFETY: a handler may make calls that are async-signal-safe, and leave `errno` alone. This
+    // one makes two system calls, which return their errors instead.
+    unsafe { signal_hook_registry::register_sigaction(signal.as_raw(), tell) }
+        .context("catching signals")?;
+    Ok(read)
+}
+
+/// The kernel's signal that a child of this process has ended. Signals of children that end
+/// together may be one.
+pub(crate) struct ChildSignal(UnixStream);
+
+impl ChildSignal {
+    /// Catches it, even if this process was started with the signal ignored, so that the kernel
+    /// would take its children away, or blocked.
+    pub(crate) fn catch() -> Result<Self> {
+        let pipe = report(Signal::CHILD)?;
+        let mut set = MaybeUninit::<libc::sigset_t>::zeroed();
+        // SAFETY: `set` has the type that these calls read and write, and outlives them; to take a
+        // signal out of the mask runs no code but the handler above.
+        let done = unsafe {
+            libc::sigemptyset(set.as_mut_ptr());
+            libc::sigaddset(set.as_mut_ptr(), libc::SIGCHLD);
+            libc::pthread_sigmask(libc::SIG_UNBLOCK, set.as_ptr(), std::ptr::null_mut())
+        };
+        match done {
+            0 => Ok(Self(pipe)),
+            error => Err(std::io::Error::from_raw_os_error(error)).context("the signal CHLD"),
+        }
     }
-    Ok(())
+
+    /// Returns the pipe that becomes readable when a child has ended.
+    pub(crate) fn pipe(&self) -> &UnixStream {
+        &self.0
+    }
+
+    /// Returns true if a child has ended since the last call.
+    pub(crate) fn take(&self) -> bool {
+        let mut bytes = [0; 1024];
+        // An empty pipe is an error here. If more bytes wait than there is room for, the pipe stays
+        // readable.
+        (&mut &self.0).read(&mut bytes).is_ok_and(|count| count > 0)
+    }
 }
 
 fn is_ignored(signal: Signal) -> bool {

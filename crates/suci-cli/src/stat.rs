@@ -21,6 +21,11 @@ pub(crate) fn run(args: &StatArgs) -> Result<ExitCode> {
         if let Some(pid) = args.pid.filter(|_| nodes.is_empty()) {
             return Err(stats_reader::no_node_error(pid));
         }
+        if nodes.is_empty()
+            && let Some(reason) = stats_reader::why_none()
+        {
+            error::tell(format_args!("suci stat: {reason}"));
+        }
         error::print(format_args!("{}", shown(args.json, &nodes)))?;
         let Some(pause) = args.watch else {
             return Ok(ExitCode::SUCCESS);
@@ -34,7 +39,7 @@ fn shown(as_json: bool, nodes: &[Snapshot]) -> String {
         let nodes: Vec<Value> = nodes.iter().map(node_json).collect();
         json!({ "nodes": nodes }).to_string()
     } else if nodes.is_empty() {
-        "no node runs as this user".to_owned()
+        "no node of this user publishes statistics".to_owned()
     } else {
         let texts: Vec<String> = nodes.iter().map(node_text).collect();
         texts.join("\n").trim_end().to_owned()

@@ -42,9 +42,20 @@ pub(crate) fn no_node_error(pid: u32) -> Failure {
         };
         Some(format!("{}: {problem}", found.path.display()))
     });
-    Failure::new(broken.unwrap_or_else(|| format!(
-        "no node of process {pid} can be seen: it must run, as this user, with statistics on (the default)"
-    )))
+    Failure::new(broken.unwrap_or_else(|| {
+        let reason = why_none().unwrap_or_else(|| {
+            "it must run, as this user, with statistics on (the default)".to_owned()
+        });
+        format!("no node of process {pid} can be seen: {reason}")
+    }))
+}
+
+/// Says why nodes of this user cannot publish statistics, if they cannot.
+pub(crate) fn why_none() -> Option<String> {
+    let reason = statistics::check().err()?;
+    Some(format!(
+        "nodes of this user cannot publish statistics: {reason}; then start them again"
+    ))
 }
 
 /// Fails early if a process was named that has no node.

@@ -63,6 +63,17 @@ impl Output {
         });
     }
 
+    /// Returns the message to `node` that waits behind the last one that `is_before`.
+    pub(crate) fn behind(
+        &mut self,
+        node: NodeId,
+        is_before: impl Fn(&Outgoing) -> bool,
+    ) -> Option<&mut Outgoing> {
+        let messages = &mut self.queues.get_mut(&node)?.messages;
+        let last = messages.iter().rposition(is_before)?;
+        messages.get_mut(last.checked_add(1)?)
+    }
+
     /// Drops the messages to `node` that are `unwanted`. Returns whether there were any.
     pub(crate) fn remove(&mut self, node: NodeId, unwanted: impl Fn(&Outgoing) -> bool) -> bool {
         let Some(queue) = self.queues.get_mut(&node) else {

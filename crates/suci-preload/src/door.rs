@@ -10,6 +10,7 @@ use crate::task::{self, Serial, Task};
 use crate::{process, settings};
 use rustix::fd::BorrowedFd;
 use rustix::net::sockopt;
+use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -118,6 +119,25 @@ pub(crate) fn listen(fd: c_int, backlog: c_int) {
             settings.own
         ));
     }
+}
+
+/// Returns the descriptors of the listening sockets that other nodes can reach, one for each, and
+/// their backlogs.
+pub(crate) fn listeners() -> Vec<(c_int, c_int)> {
+    let Some(settings) = settings::get() else {
+        return Vec::new();
+    };
+    let mut found = BTreeMap::new();
+    for fd in kernel::descriptors() {
+        let listener = kernel::with(fd, |fd| {
+            let (socket, bound) = listening_at(fd)?;
+            let backlog = kernel::backlog(fd)?;
+            let is_reached = settings.is_reached_at(bound.ip());
+            is_reached.then_some((socket.cookie, (socket.fd, backlog)))
+        });
+        found.extend(listener.flatten());
+    }
+    found.into_values().collect()
 }
 
 /// Returns the name and the address of a socket of TCP.

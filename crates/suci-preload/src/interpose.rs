@@ -2,10 +2,11 @@
 //!
 //! A thread that waits in `accept` may be cancelled; nothing is dropped on its way out.
 
-use crate::address::{self, Raw};
+use crate::address::{self, Raw, canonical};
 use crate::next::next;
+use crate::question::{self, Question};
 use crate::table::{self, Ends};
-use crate::{connect, door, kernel, process};
+use crate::{connect, door, kernel, process, settings};
 use libc::{c_int, c_void, sockaddr, socklen_t};
 use rustix::io::Errno;
 use rustix::net::sockopt;
@@ -87,7 +88,7 @@ unsafe extern "C-unwind" fn accept4(
 
 /// Returns the address that the program is told of a client.
 fn told_peer(accepted: c_int, peer: &Raw) -> Raw {
-    match peer.get().and_then(|peer| table::lock().accepted(peer)) {
+    match ends_of(accepted, peer, Question::Accepted) {
         Some(ends) => {
             // Written bytes stay on this host for a moment only: TCP need not collect them.
             kernel::with(accepted, |socket| {
@@ -99,10 +100,25 @@ fn told_peer(accepted: c_int, peer: &Raw) -> Raw {
     }
 }
 
-/// Returns the addresses of a connection whose peer, to the kernel, is at `peer`.
-fn ends_of(fd: c_int, peer: &Raw) -> Option<Ends> {
-    let ends = peer.get().and_then(|peer| table::lock().ends(peer))?;
-    kernel::with(fd, kernel::is_tcp)?.then_some(ends)
+/// Returns the addresses of a connection whose peer, to the kernel, is at `peer`. The process that
+/// has the node knows them, and this one remembers its answer.
+fn ends_of(fd: c_int, peer: &Raw, question: Question) -> Option<Ends> {
+    let peer = peer.get().filter(|_| !process::is_inside())?;
+    let known = match question {
+        Question::Accepted => table::lock().accepted(peer),
+        Question::Connected => table::lock().ends(peer),
+    };
+    if known.is_none() && process::has_node() {
+        return None;
+    }
+    if !kernel::with(fd, kernel::is_tcp)? {
+        return None;
+    }
+    known.or_else(|| {
+        let settings = settings::get()?;
+        let ends = question::ask(settings, question, canonical(peer))?;
+        Some(table::lock().learn(peer, ends))
+    })
 }
 
 /// # Safety
@@ -118,7 +134,7 @@ unsafe extern "C-unwind" fn getpeername(
     // SAFETY: `to` has room for any address, and `room` says how much.
     let done = unsafe { (next().getpeername)(fd, to, room) };
     if done == 0 {
-        let told = ends_of(fd, &peer).map_or(peer, |ends| ends.peer.into());
+        let told = ends_of(fd, &peer, Question::Connected).map_or(peer, |ends| ends.peer.into());
         // SAFETY: the program's own arguments.
         unsafe { told.copy_to(address, length) };
     }
@@ -137,7 +153,10 @@ unsafe extern "C-unwind" fn getsockname(
     let (to, room) = peer.pointers();
     // SAFETY: `to` has room for any address, and `room` says how much.
     let is_connected = unsafe { (next().getpeername)(fd, to, room) } == 0;
-    if let Some(ends) = is_connected.then(|| ends_of(fd, &peer)).flatten() {
+    if let Some(ends) = is_connected
+        .then(|| ends_of(fd, &peer, Question::Connected))
+        .flatten()
+    {
         // SAFETY: the program's own arguments.
         unsafe { Raw::from(ends.local).copy_to(address, length) };
         return 0;

@@ -72,6 +72,35 @@ pub(crate) fn descriptors() -> Vec<RawFd> {
         .collect()
 }
 
+/// Returns the backlog of a socket of TCP, if it listens.
+pub(crate) fn backlog(fd: BorrowedFd<'_>) -> Option<c_int> {
+    if sockopt::socket_acceptconn(fd) != Ok(true) {
+        return None;
+    }
+    // SAFETY: a `tcp_info` is numbers, for which all bits may be 0.
+    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+    let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes to `info`.
+    let done = unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            (&raw mut info).cast(),
+            &raw mut length,
+        )
+    };
+    // Of a listener the kernel tells its backlog here.
+    let backlog = (done == 0).then_some(info.tcpi_sacked)?;
+    c_int::try_from(backlog).ok()
+}
+
+/// Returns true if an address belongs to this host.
+pub(crate) fn is_of_this_host(ip: IpAddr) -> bool {
+    let at = SocketAddr::new(ip, 0);
+    socket(at, SocketType::DGRAM).is_ok_and(|fd| rustix::net::bind(fd, &at).is_ok())
+}
+
 /// Returns the port of the loopback interface that is `port`, in the family of `like`.
 fn loopback(like: SocketAddr, port: u16) -> SocketAddr {
     match canonical(like) {

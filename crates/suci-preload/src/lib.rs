@@ -16,7 +16,10 @@
 //!   writable at once. If not, the program's socket is shut down, which reports an error.
 //! * **listen** also listens at the same port of this node. For each connection from there, a
 //!   socket connects to the program's listener, which serves clients of TCP as ever.
-//! * **getpeername**, **getsockname**, **accept** return addresses of nodes (`table.rs`).
+//! * **getpeername**, **getsockname**, **accept** return addresses of nodes (`table.rs`). A process
+//!   without the node, such as a worker or a program after `exec`, asks the one that has it.
+//! * **fork**: the bytes go on in the parent. If it ends, a child with its listeners takes the node
+//!   over.
 //!
 //! | file | content |
 //! |---|---|
@@ -24,6 +27,8 @@
 //! | `settings.rs` | which addresses belong to nodes |
 //! | `process.rs` | the start; the node of this process, opened when needed; forks; the end |
 //! | `connect.rs`, `door.rs` | connections to and from other nodes |
+//! | `succession.rs` | which of a process and its forked children has the node |
+//! | `question.rs` | what other processes ask the one with the node |
 //! | `link.rs`, `reactor.rs`, `task.rs` | copying |
 //! | `kernel.rs`, `address.rs`, `table.rs` | sockets of the kernel and their addresses |
 
@@ -35,12 +40,15 @@ mod kernel;
 mod link;
 mod next;
 mod process;
+mod question;
 mod reactor;
 mod settings;
+mod succession;
 mod table;
 mod task;
 
-/// Tells the user something on the standard error.
+/// Tells the user something on the standard error, if it is open.
 fn tell(text: impl std::fmt::Display) {
-    eprintln!("suci-preload: {text}");
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "suci-preload: {text}");
 }

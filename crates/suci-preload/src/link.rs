@@ -86,7 +86,7 @@ pub(crate) struct Flow {
     incoming: Bytes,
     /// The node sends nothing more, and the program was told.
     is_finished: bool,
-    _entry: Entry,
+    entry: Entry,
 }
 
 impl Flow {
@@ -100,7 +100,7 @@ impl Flow {
             is_broken: false,
             incoming: Bytes::new(),
             is_finished: false,
-            _entry: entry,
+            entry,
         }
     }
 
@@ -108,6 +108,7 @@ impl Flow {
     fn copy(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
         if self.call.is_some() && kernel::is_connected(&self.kernel) {
             self.call = None;
+            self.entry.connected();
             if self.is_finished {
                 self.tell_end()?;
             }

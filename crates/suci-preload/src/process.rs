@@ -1,18 +1,23 @@
-//! The node of this process: opened when it is needed first, left alone by the children of a fork,
-//! closed at the end. What forks need is there from the start.
+//! The node of this process: opened when it is needed first, closed at the end. Children of a fork
+//! leave it alone until the parent has ended. Then one that has listeners takes it over. The start
+//! prepares for forks.
 
 use crate::address::of_ip;
 use crate::reactor::Reactor;
 use crate::settings::{PLAIN, Settings};
+use crate::succession::{self, Parent};
 use crate::table::{self, Table};
-use crate::{kernel, next, settings};
+use crate::{door, kernel, next, settings};
 use rustix::net::Shutdown;
 use std::cell::{Cell, RefCell};
 use std::ffi::c_int;
+use std::fmt::Display;
 use std::mem::ManuallyDrop;
 use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 use suci::Node;
 
@@ -33,11 +38,19 @@ enum State {
 
 static STATE: Mutex<State> = Mutex::new(State::Unopened);
 
-/// All locks that calls of the program take before they know whether this is a child.
+/// This process has the node.
+static HAS_NODE: AtomicBool = AtomicBool::new(false);
+
+/// The user was told that another process has the node.
+static WAS_TOLD: AtomicBool = AtomicBool::new(false);
+
+/// All locks that calls of the program take before they know whether this is a child, and the
+/// process that took them.
 type Locks = (
     MutexGuard<'static, ()>,
     MutexGuard<'static, State>,
     MutexGuard<'static, Table>,
+    Parent,
 );
 
 // Functions that run at the end of a thread or of the process use these, so they have no
@@ -67,22 +80,30 @@ pub(crate) fn inside<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
+/// Returns true if this process has the node, and so knows all connections with other nodes.
+pub(crate) fn has_node() -> bool {
+    HAS_NODE.load(Ordering::Acquire)
+}
+
 /// Returns the connections of the node, which is opened at the first call. Returns nothing if that
-/// failed, which the user is told.
-pub(crate) fn reactor(settings: &Settings) -> Option<Arc<Reactor>> {
+/// failed, or if another process has it, which the user is told.
+pub(crate) fn reactor(settings: &'static Settings) -> Option<Arc<Reactor>> {
     let mut state = lock();
     if let State::Unopened = *state {
+        if let Err(holder) = succession::take() {
+            if !WAS_TOLD.swap(true, Ordering::AcqRel) {
+                tell_unopened(settings, holder);
+            }
+            return None;
+        }
         *state = match inside(|| open(settings)) {
             Ok(reactor) => State::Open(reactor),
             Err(problem) => {
-                crate::tell(format!(
-                    "node {} cannot be opened: {problem}. Connections to other nodes fail; \
-                     listeners serve TCP only",
-                    settings.own
-                ));
+                tell_unopened(settings, problem);
                 State::Unusable
             }
         };
+        HAS_NODE.store(matches!(*state, State::Open(_)), Ordering::Release);
     }
     match &*state {
         State::Open(reactor) => Some(Arc::clone(reactor)),
@@ -90,7 +111,15 @@ pub(crate) fn reactor(settings: &Settings) -> Option<Arc<Reactor>> {
     }
 }
 
-fn open(settings: &Settings) -> Result<Arc<Reactor>, String> {
+fn tell_unopened(settings: &Settings, problem: impl Display) {
+    crate::tell(format_args!(
+        "node {} cannot be opened: {problem}. Connections to other nodes fail; listeners serve TCP \
+         only",
+        settings.own
+    ));
+}
+
+fn open(settings: &'static Settings) -> Result<Arc<Reactor>, String> {
     let mut builder = Node::builder().id(settings.own).book(settings.book.clone());
     if settings.allows_plain {
         builder = builder.allow_insecure_network();
@@ -100,7 +129,7 @@ fn open(settings: &Settings) -> Result<Arc<Reactor>, String> {
             suci::Error::PlainOnNetwork { .. } => format!("{error}, here by {PLAIN}=1"),
             other => other.to_string(),
         })?;
-        Reactor::start(node).map_err(|error| error.to_string())
+        Reactor::start(node, settings).map_err(|error| error.to_string())
     })
 }
 
@@ -147,6 +176,7 @@ unsafe extern "C" fn before_fork() {
         settings::lock(),
         lock(),
         table::lock(),
+        Parent::current(),
     ))));
 }
 
@@ -162,14 +192,13 @@ unsafe extern "C" fn in_parent() {
 /// The child has its sockets; the bytes go on in the parent. This library's ends are closed, so
 /// that connections end when the parent says so.
 unsafe extern "C" fn in_child() {
-    let Some((_reading, mut state, mut table)) = take_held() else {
+    let Some((reading, mut state, mut table, parent)) = take_held() else {
         return;
     };
+    HAS_NODE.store(false, Ordering::Release);
     if let State::Open(reactor) = std::mem::replace(&mut *state, State::Unopened) {
-        for fd in own_descriptors(&table)
-            .into_iter()
-            .chain([reactor.descriptor()])
-        {
+        let own = reactor.descriptors();
+        for fd in own_descriptors(&table).into_iter().chain(own) {
             close_copy(fd);
         }
         let all = kernel::descriptors().into_iter();
@@ -181,6 +210,36 @@ unsafe extern "C" fn in_child() {
         drop(reactor.node.clone());
         // Its other threads are not here; what they worked on is not to be touched.
         std::mem::forget(reactor);
+    }
+    drop((reading, state, table));
+    if succession::is_known() && !door::listeners().is_empty() {
+        // The child has one thread, and this one waits for no lock that it holds.
+        let heir = thread::Builder::new().name("suci-preload".to_owned());
+        if without_signals(|| heir.spawn(move || take_over(parent))).is_err() {
+            crate::tell("no thread waits for the end of the parent: its node ends with it");
+        }
+    }
+}
+
+/// Waits until this process may have the node, and opens it for the listeners that it has.
+fn take_over(parent: Parent) {
+    if let Err(error) = succession::inherit(parent) {
+        crate::tell(format_args!(
+            "the program closed a descriptor of this library ({error}), so its listeners serve TCP \
+             only; it must close only its own"
+        ));
+        return;
+    }
+    let listeners = door::listeners();
+    if listeners.is_empty() {
+        let state = lock();
+        // A call of the program may have opened it.
+        if let State::Unopened = *state {
+            succession::release();
+        }
+    }
+    for (fd, backlog) in listeners {
+        door::listen(fd, backlog);
     }
 }
 

@@ -1,8 +1,9 @@
-//! The thread that waits for the program's bytes.
+//! The thread that waits for the program's bytes, and for questions of other processes.
 
 use crate::door::Door;
 use crate::link::Link;
-use crate::task;
+use crate::settings::Settings;
+use crate::{question, task};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
@@ -17,11 +18,16 @@ use suci::SharedNode;
 /// Events that one call takes.
 const EVENTS: usize = 256;
 
+/// The number of events that tell of questions. No connection has it.
+const QUESTIONS: u64 = u64::MAX;
+
 /// All connections and listeners of the process.
 #[derive(Debug)]
 pub(crate) struct Reactor {
     pub(crate) node: SharedNode,
     epoll: OwnedFd,
+    /// Where other processes ask; nothing if they cannot.
+    questions: Option<OwnedFd>,
     links: Mutex<BTreeMap<u64, Arc<Link>>>,
     doors: Mutex<BTreeMap<u16, Arc<Door>>>,
     next_number: AtomicU64,
@@ -34,10 +40,23 @@ fn lock<T>(map: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Reactor {
     /// Starts the thread. It lives as long as the process.
-    pub(crate) fn start(node: SharedNode) -> io::Result<Arc<Self>> {
+    pub(crate) fn start(node: SharedNode, settings: &Settings) -> io::Result<Arc<Self>> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        let listening = question::listener(settings).and_then(|questions| {
+            let data = EventData::new_u64(QUESTIONS);
+            epoll::add(&epoll, &questions, data, EventFlags::IN)?;
+            Ok(questions)
+        });
+        let questions = listening.inspect_err(|error| {
+            crate::tell(format_args!(
+                "no other process can ask who the clients are ({error}): a worker, or a program \
+                 after exec, is told an address of this node"
+            ));
+        });
         let reactor = Arc::new(Self {
             node,
-            epoll: epoll::create(CreateFlags::CLOEXEC)?,
+            epoll,
+            questions: questions.ok(),
             links: Mutex::default(),
             doors: Mutex::default(),
             next_number: AtomicU64::new(0),
@@ -62,6 +81,10 @@ impl Reactor {
                 }
             }
             for event in events.drain(..) {
+                if let (QUESTIONS, Some(listener)) = (event.data.u64(), &self.questions) {
+                    question::answer(listener);
+                    continue;
+                }
                 let link = lock(&self.links).get(&event.data.u64()).cloned();
                 if let Some(link) = link {
                     task::run(link);
@@ -70,9 +93,10 @@ impl Reactor {
         }
     }
 
-    /// Returns the descriptor of the thread's epoll.
-    pub(crate) fn descriptor(&self) -> RawFd {
-        self.epoll.as_raw_fd()
+    /// Returns the descriptors that the thread waits with.
+    pub(crate) fn descriptors(&self) -> impl Iterator<Item = RawFd> {
+        let questions = self.questions.iter();
+        questions.chain([&self.epoll]).map(AsRawFd::as_raw_fd)
     }
 
     /// Returns a number for a connection.

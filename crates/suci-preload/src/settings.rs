@@ -60,7 +60,7 @@ fn read() -> Result<Option<Settings>, String> {
 }
 
 impl Settings {
-    fn new(own: NodeId, book: AddressBook, allows_plain: bool) -> Self {
+    pub(crate) fn new(own: NodeId, book: AddressBook, allows_plain: bool) -> Self {
         let mut nodes = BTreeMap::new();
         for (node, _) in book.iter() {
             for address in book.addresses(node) {
@@ -96,8 +96,8 @@ impl Settings {
 
     /// Returns the address of this host from which a client of another node is connected to a
     /// listener at `target`: one of this node, or else the one from which packets to other nodes
-    /// leave. A program sees it that is not told who the client is. It is none of loopback, unless
-    /// the nodes are there, because programs trust those.
+    /// leave. A program without this library sees it. It is none of loopback, unless the nodes are
+    /// there, because programs trust those.
     pub(crate) fn source_for(&self, target: SocketAddr) -> io::Result<IpAddr> {
         let is_alike = |address: &&SocketAddr| {
             let ip = address.ip().to_canonical();

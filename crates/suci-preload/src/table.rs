@@ -31,15 +31,20 @@ impl Ends {
 pub(crate) struct Table {
     /// By the address of this library's end: the peer's address to the program's end.
     ends: BTreeMap<SocketAddr, Ends>,
-    /// The same of connections that the parent of this process had, in a child of a fork.
-    inherited: BTreeMap<SocketAddr, Ends>,
+    /// Clients that the program has not accepted yet. They may have gone.
+    calls: BTreeMap<SocketAddr, Ends>,
+    /// The addresses of connections that this process has, and whose own ends it has not: those of
+    /// its parent, in a child of a fork; those of which another process answered; those of clients
+    /// that have gone. Each holds until another connection from its address is accepted.
+    others: BTreeMap<SocketAddr, Ends>,
     /// Errors of connections that failed, by the cookie of the program's socket.
     failures: VecDeque<(u64, i32)>,
 }
 
 static TABLE: Mutex<Table> = Mutex::new(Table {
     ends: BTreeMap::new(),
-    inherited: BTreeMap::new(),
+    calls: BTreeMap::new(),
+    others: BTreeMap::new(),
     failures: VecDeque::new(),
 });
 
@@ -50,17 +55,24 @@ pub(crate) fn lock() -> MutexGuard<'static, Table> {
 
 /// A connection in the table, until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Entry(SocketAddr);
+pub(crate) struct Entry {
+    own_end: SocketAddr,
+    /// The program's end exists, perhaps in a backlog.
+    is_connected: bool,
+}
 
 impl Entry {
     /// Enters a connection by the address of this library's end.
     pub(crate) fn new(own_end: SocketAddr, ends: Ends) -> Self {
         lock().ends.insert(own_end, ends);
-        Self(own_end)
+        Self {
+            own_end,
+            is_connected: true,
+        }
     }
 
-    /// Enters a connection whose own end `make` makes, and tells where. No fork comes between: its
-    /// child closes the ends that it finds in the table.
+    /// Enters a client whose own end `make` makes, and tells where. No fork comes between: a child
+    /// closes the ends that it finds in the table.
     pub(crate) fn of<T>(
         ends: Ends,
         make: impl FnOnce() -> io::Result<(T, SocketAddr)>,
@@ -68,13 +80,31 @@ impl Entry {
         let mut table = lock();
         let (made, own_end) = make()?;
         table.ends.insert(own_end, ends);
-        Ok((made, Self(own_end)))
+        table.calls.insert(own_end, ends);
+        let is_connected = false;
+        Ok((
+            made,
+            Self {
+                own_end,
+                is_connected,
+            },
+        ))
+    }
+
+    /// The program's listener has let the client in. The program may accept it even after it has
+    /// gone.
+    pub(crate) const fn connected(&mut self) {
+        self.is_connected = true;
     }
 }
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        lock().ends.remove(&self.0);
+        let mut table = lock();
+        table.ends.remove(&self.own_end);
+        if !self.is_connected {
+            table.calls.remove(&self.own_end);
+        }
     }
 }
 
@@ -87,21 +117,34 @@ impl Table {
     /// Returns the addresses for a socket whose peer, to the kernel, is at `kernel_peer`.
     pub(crate) fn ends(&self, kernel_peer: SocketAddr) -> Option<Ends> {
         let own_end = canonical(kernel_peer);
-        let ends = (self.ends.get(&own_end)).or_else(|| self.inherited.get(&own_end))?;
+        let ends = (self.ends.get(&own_end)).or_else(|| self.others.get(&own_end))?;
         Some(ends.in_family_of(kernel_peer))
     }
 
-    /// As [`ends`](Self::ends), for a socket that the program has just accepted: one of the parent
-    /// that was at this address is gone.
+    /// As [`ends`](Self::ends), for a socket that a program has just accepted, also if the client
+    /// has gone. An earlier connection from this address is gone.
     pub(crate) fn accepted(&mut self, kernel_peer: SocketAddr) -> Option<Ends> {
-        self.inherited.remove(&canonical(kernel_peer));
+        let own_end = canonical(kernel_peer);
+        self.others.remove(&own_end);
+        let client = self.calls.remove(&own_end);
+        if let Some(ends) = client.filter(|_| !self.has(own_end)) {
+            self.others.insert(own_end, ends);
+        }
         self.ends(kernel_peer)
+    }
+
+    /// Remembers the answer of another process. Returns it for a socket whose peer, to the kernel,
+    /// is at `kernel_peer`.
+    pub(crate) fn learn(&mut self, kernel_peer: SocketAddr, ends: Ends) -> Ends {
+        self.others.insert(canonical(kernel_peer), ends);
+        ends.in_family_of(kernel_peer)
     }
 
     /// Makes the table of a parent that of its child, whose sockets are connected to `peers`.
     pub(crate) fn inherit(&mut self, peers: &BTreeSet<SocketAddr>) {
-        self.inherited.append(&mut self.ends);
-        self.inherited.retain(|own_end, _| peers.contains(own_end));
+        self.calls.clear();
+        self.others.append(&mut self.ends);
+        self.others.retain(|own_end, _| peers.contains(own_end));
     }
 
     /// Keeps the error of a connection that failed.
@@ -153,6 +196,28 @@ mod tests {
         assert!(table.ends(at(1)).is_some() && table.ends(at(2)).is_none());
         assert!(!table.has(at(1)));
         assert!(table.accepted(at(1)).is_none() && table.ends(at(1)).is_none());
+    }
+
+    #[test]
+    fn a_client_that_has_gone_is_known_when_it_is_accepted() {
+        // No other test uses these.
+        let at = |port: u16| SocketAddr::from(([127, 9, 9, 9], port));
+        let (local, peer) = (at(80), at(9));
+        let enter = |port| {
+            Entry::of(Ends { local, peer }, || Ok(((), at(port))))
+                .unwrap()
+                .1
+        };
+        let mut gone = enter(1);
+        gone.connected();
+        drop((gone, enter(2)));
+        assert_eq!(lock().accepted(at(1)).unwrap().peer, peer);
+        assert_eq!(lock().ends(at(1)).unwrap().peer, peer);
+        assert!(!lock().has(at(1)));
+        // The second one never reached the listener. A client of TCP may have its address, and then
+        // also the first one's.
+        assert!(lock().accepted(at(2)).is_none());
+        assert!(lock().accepted(at(1)).is_none() && lock().ends(at(1)).is_none());
     }
 
     #[test]

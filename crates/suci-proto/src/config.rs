@@ -32,7 +32,9 @@ pub struct Config {
     pub max_message: u64,
     /// Bytes that messages may count ([`Held::charge`](crate::message::Held)) in the send queue to
     /// one peer, for each class of channels; beyond that `send` refuses. Default 64 MiB. One longer
-    /// message is taken when the class has nothing else queued.
+    /// message is taken when the class has nothing else queued, and one on each channel of a group
+    /// in any case. Messages that no program sends (packets of others that this node sends on,
+    /// news about members) have this bound for themselves.
     pub send_queue: u64,
     /// Messages longer than this many bytes ask the receiver first; default 256 KiB. Over a path
     /// with a long round trip the limit rises to the bytes that 8 Gbit/s carries in one round trip,

@@ -198,6 +198,10 @@ pub struct PeerInfo {
     /// True if the program or its address book named the peer. Others are strangers, and are
     /// forgotten some time after their session has ended.
     pub known: bool,
+    /// True if no process has the peer's port at any of its addresses, as this machine's kernel
+    /// reports, or as the network reports and a few questions stayed unanswered. The peer may start
+    /// later, and is asked on.
+    pub absent: bool,
 }
 
 /// Statistics of one peer.
@@ -292,6 +296,7 @@ pub enum Link {
     Up,
     /// Silent for longer than the silence timeout.
     Lost,
-    /// As long silent, but its engine does not run while its program computes (`unattended`).
+    /// As long silent, but its engine does not run while its program computes (`unattended`), or a
+    /// launcher would report its end.
     Quiet,
 }

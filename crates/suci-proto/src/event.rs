@@ -30,8 +30,8 @@ pub enum Event {
         /// The reason, as far as it is known.
         cause: LostCause,
     },
-    /// As `Lost`, for a peer that announced `unattended`: it is probably computing, and is never
-    /// given up.
+    /// As `Lost`, for a peer that announced `unattended` or that a launcher supervises: it is
+    /// probably computing, starting or stopped, and is never given up.
     Quiet {
         /// The peer.
         node: NodeId,
@@ -79,9 +79,9 @@ pub enum Event {
         /// The program's own handle.
         token: u64,
     },
-    /// The receiving program refused the message, or this side did not send it ([`UNNUMBERED`]), or
-    /// this side took it back before any part of it was sent (reported only if it was sent with
-    /// `notify`).
+    /// The receiving program refused the message, or this side did not send it (which may be
+    /// [`UNNUMBERED`] then), or this side took it back before any part of it was sent (reported
+    /// only if it was sent with `notify`).
     NotDelivered {
         /// The peer.
         node: NodeId,
@@ -91,8 +91,10 @@ pub enum Event {
         number: MessageNumber,
         /// The program's own handle.
         token: u64,
-        /// The receiver's reason; 0 if the message has no number; [`CANCELLED`] or [`EXPIRED`] if
-        /// this side took it back.
+        /// The receiver's reason; [`CANCELLED`] or [`EXPIRED`] if this side took it back;
+        /// [`NOT_PERMITTED`](crate::NOT_PERMITTED) or
+        /// [`TOO_MANY_CHANNELS`](crate::TOO_MANY_CHANNELS) if the peer does not take it; 0 if the
+        /// session was closing.
         reason: u64,
     },
     /// The send queue has room again for messages on channels of one class: for the smallest
@@ -282,6 +284,24 @@ pub enum EndReason {
     PeerProtocol(u64),
 }
 
+impl EndReason {
+    /// Returns the reason to report for two merged sessions: that of the `newer` one, unless this
+    /// would hide that messages of the peer are missing.
+    #[must_use]
+    pub fn merged_with(self, newer: Self) -> Self {
+        let Self::CutShort { missing } = self else {
+            return newer;
+        };
+        match newer {
+            Self::Closed => self,
+            Self::CutShort { missing: more } => Self::CutShort {
+                missing: missing.saturating_add(more),
+            },
+            other => other,
+        }
+    }
+}
+
 /// The outcome of one message that was outstanding when its session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageOutcome {
@@ -354,7 +374,8 @@ impl From<RefusedCode> for RefusedReason {
             RefusedCode::NotAllowed => Self::NotAllowed,
             RefusedCode::WrongNode => Self::WrongNode,
             RefusedCode::Mode => Self::Mode,
-            RefusedCode::NoSocketCredit => Self::NoSocketCredit,
+            // The program is not told of a short wait; the log is.
+            RefusedCode::NoSocketCredit | RefusedCode::Wait => Self::NoSocketCredit,
             RefusedCode::Stale => Self::Stale,
             RefusedCode::Version => Self::Version,
             RefusedCode::NoMemory => Self::NoMemory,

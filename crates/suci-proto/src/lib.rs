@@ -43,6 +43,7 @@ mod recent_max;
 pub mod recovery;
 mod scheduler;
 pub mod security;
+mod session_events;
 mod steer;
 pub mod time;
 pub mod timer;
@@ -59,8 +60,8 @@ pub use counters::{Counters, Link, PeerInfo, PeerStats, RouteCounters, Traffic};
 pub use credit::ShareStats;
 pub use engine::{
     CallError, CallId, CallResult, Engine, Identity, IncomingError, Lease, MemberChange,
-    MemberState, OptionsError, PeerError, RemoteInput, Renewal, RouteQuery, RoutedPacket,
-    SendError, SocketInput, TX_BUDGET, Undelivered,
+    MemberState, OptionsError, PeerError, ProcessEnd, RemoteInput, Renewal, RouteQuery,
+    RoutedPacket, SendError, SocketInput, TX_BUDGET, Undelivered,
 };
 pub use event::{
     EndReason, Event, LostCause, MessageOutcome, RefusedReason, Side, UNNUMBERED, Unreachable,
@@ -69,10 +70,11 @@ pub use filter::Filter;
 pub use log::{DropReason, LogRecord};
 pub use message::{
     CANCELLED, Data, EXPIRED, LentMemory, Message, NOT_PERMITTED, Outcome, Outgoing, Place,
-    PlacedBy, Placement, ReceiveBuffer, SMALL, SmallOutgoing, TOO_LONG,
+    PlacedBy, Placement, ReceiveBuffer, SMALL, SmallOutgoing, TOO_LONG, TOO_MANY_CHANNELS,
 };
 pub use options::PeerOptions;
 pub use scheduler::{CLASSES, Priority, PriorityError};
+pub use session_events::SessionEvents;
 pub use steer::{Decision, Observation, Steer};
 pub use transmit::{Transmit, TransmitResult};
 pub use waits::{WaitClock, WaitReason, Waited, Waits};

@@ -100,8 +100,8 @@ pub enum LogRecord {
         /// The reason, as far as it is known.
         cause: LostCause,
     },
-    /// As `Lost`, for a peer that announced that its engine does not run while its program
-    /// computes.
+    /// As `Lost`, for a peer whose silence shows nothing: its engine does not run while its program
+    /// computes, or a launcher would report its end.
     Quiet {
         /// The peer.
         peer: NodeId,

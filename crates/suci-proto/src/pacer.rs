@@ -14,8 +14,9 @@ pub const MIN_WAIT: Duration = Duration::from_micros(100);
 const BURST_PACKETS: u64 = 10;
 
 /// Time for which budget may accumulate while the sender had nothing to send, or slept too long.
-/// All of it may leave at once, and packets of other senders wait behind it.
-const OVERSLEEP: Duration = Duration::from_micros(250);
+/// All of it may leave at once, and packets of other senders wait behind it. [`Pacer::on_late`]
+/// allows more.
+pub const OVERSLEEP: Duration = Duration::from_micros(250);
 
 /// The bucket counts in billionths of a byte: one byte per second for one nanosecond. 64 bits hold
 /// 9 GB of them.
@@ -45,6 +46,17 @@ impl Pacer {
     /// Sets the packet size.
     pub const fn set_mtu(&mut self, mtu: usize) {
         self.mtu = mtu as u64;
+    }
+
+    /// Adds what `rate` bytes per second earned since `since`, when the sender could have sent and
+    /// its process did not run: at most `most` of it. A busy host that runs a process for one
+    /// millisecond of ten would otherwise divide its rate by ten. The budget beyond the usual burst
+    /// is lost unless it is used at once.
+    pub fn on_late(&mut self, now: Instant, since: Instant, rate: u64, most: Duration) {
+        let since = since.max(self.updated);
+        let owed = paid(rate, now.since(since).min(most));
+        self.tokens = self.filled(since, rate).saturating_add(owed);
+        self.updated = self.updated.max(now);
     }
 
     /// Returns the bytes that may be sent now at `rate` bytes per second. A packet may be sent if
@@ -88,9 +100,15 @@ impl Pacer {
     /// rate must not be paid back at the present rate.
     fn filled(&self, now: Instant, rate: u64) -> i64 {
         let capacity = self.capacity(rate);
+        let time = now.since(self.updated);
+        // A late process uses what it is owed packet by packet.
+        let most = match time > OVERSLEEP {
+            true => capacity,
+            false => capacity.max(self.tokens),
+        };
         self.tokens
-            .saturating_add(paid(rate, now.since(self.updated)))
-            .clamp(-capacity, capacity)
+            .saturating_add(paid(rate, time))
+            .clamp(-capacity, most)
     }
 
     /// Returns the largest burst after a pause.

@@ -46,6 +46,8 @@ pub struct PathMtu {
     /// Size of the last lost probe, and how many of that size were lost in a row.
     probe_losses: (usize, u32),
     black_hole: Option<BlackHole>,
+    /// Two probe timeouts in a row came, and since then only control packets arrived.
+    floor_suspected: bool,
     /// The system refused a size that every path must carry, or only smaller packets arrive.
     refused_floor: bool,
 }
@@ -77,6 +79,7 @@ impl PathMtu {
             probe: None,
             probe_losses: (0, 0),
             black_hole: None,
+            floor_suspected: false,
             refused_floor: false,
         }
     }
@@ -225,6 +228,7 @@ impl PathMtu {
 
     /// Notes that packets were acknowledged, the largest of `size` bytes.
     pub const fn on_acked(&mut self, size: usize) {
+        self.floor_suspected &= size <= CONTROL_PACKET;
         if let Some(black_hole) = &mut self.black_hole {
             if size >= black_hole.size {
                 self.black_hole = None;
@@ -274,6 +278,14 @@ impl PathMtu {
         }
         self.fall(MIN_MTU);
         true
+    }
+
+    /// Returns true if a probe of the `count`th probe timeout in a row should be a small packet:
+    /// packets cannot become smaller, and their size may be the cause. Once the program was told,
+    /// such probes would only keep the sender from backing off.
+    pub const fn suspects_floor(&mut self, count: u32) -> bool {
+        self.floor_suspected |= count > 1;
+        self.current == MIN_MTU && self.floor_suspected && !self.refused_floor
     }
 
     /// Lowers the size to the floor after the peer was lost while packets above the floor were in

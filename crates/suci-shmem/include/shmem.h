@@ -17,6 +17,14 @@
 #define SHMEM_MAX_NAME_LEN 64
 #define SHMEM_VENDOR_STRING "Suci"
 
+/* The implementation and its version, 0xMMmmpp. */
+#define SUCI_SHMEM_NUMVERSION 0x000100
+/* Programs tell implementations apart by their macros, as OSHMEM_MAJOR_VERSION (Open MPI),
+ * OSHMPI_NUMVERSION, CRAY_SHMEM_NUMVERSION, and take an unknown one for one of OpenSHMEM 1.4. These
+ * two are those of Sandia OpenSHMEM: a complete 1.5 without peculiarities, as this one. */
+#define SHMEM_DEF_H
+#define SHMEM_FUNCTION_ATTRIBUTES __attribute__((visibility("default")))
+
 #define SHMEM_THREAD_SINGLE 0
 #define SHMEM_THREAD_FUNNELED 1
 #define SHMEM_THREAD_SERIALIZED 2
@@ -87,6 +95,10 @@ typedef struct {
 extern "C" {
 #endif
 
+/* Compilers of C++ have them, too, without the standard's blessing. */
+__extension__ typedef float _Complex shmemx_complexf_t;
+__extension__ typedef double _Complex shmemx_complexd_t;
+
 /* The specification's tables of types: X(type, name). */
 #define SHMEM_INTEGER_TYPES(X) \
     X(int, int) X(long, long) X(long long, longlong) X(unsigned int, uint) \
@@ -121,14 +133,14 @@ extern "C" {
     SHMEM_BITWISE_REDUCE_TYPES(X) X(char, char) X(ptrdiff_t, ptrdiff) X(float, float) \
     X(double, double) X(long double, longdouble)
 #define SHMEM_ARITH_REDUCE_TYPES(X) \
-    SHMEM_MINMAX_REDUCE_TYPES(X) X(double _Complex, complexd) X(float _Complex, complexf)
+    SHMEM_MINMAX_REDUCE_TYPES(X) X(shmemx_complexd_t, complexd) X(shmemx_complexf_t, complexf)
 /* The types of the deprecated operations on active sets. */
 #define SHMEM_BITWISE_TO_ALL_TYPES(X) \
     X(short, short) X(int, int) X(long, long) X(long long, longlong)
 #define SHMEM_MINMAX_TO_ALL_TYPES(X) \
     SHMEM_BITWISE_TO_ALL_TYPES(X) X(float, float) X(double, double) X(long double, longdouble)
 #define SHMEM_ARITH_TO_ALL_TYPES(X) \
-    SHMEM_MINMAX_TO_ALL_TYPES(X) X(double _Complex, complexd) X(float _Complex, complexf)
+    SHMEM_MINMAX_TO_ALL_TYPES(X) X(shmemx_complexd_t, complexd) X(shmemx_complexf_t, complexf)
 /* X(size): bits, of functions named by them. */
 #define SHMEM_SIZES(X) X(8, 1) X(16, 2) X(32, 4) X(64, 8) X(128, 16)
 

@@ -8,6 +8,7 @@
 #   PREFIX   where the library will be used (default /usr/local)
 #   LIBDIR   the folder of libraries, an absolute path below PREFIX (default $PREFIX/lib)
 #   DESTDIR  put before each path, for packages (default none)
+# Root also refreshes the dynamic linker's cache, if the linker looks into LIBDIR.
 set -eu
 
 build=$1
@@ -49,3 +50,9 @@ fill suci-shmem.pc "$lib/pkgconfig"
 chmod 644 "$lib/pkgconfig/suci-shmem.pc"
 install -m 644 "$here"/../man/*.1 "$man/man1"
 install -m 644 "$here"/../man/*.7 "$man/man7"
+
+# Without it no program finds the library before the next ldconfig.
+PATH=$PATH:/usr/sbin:/sbin
+if [ -z "$destdir" ] && [ "$(id -u)" = 0 ] && ldconfig -v -N -X 2> /dev/null | grep -q "^$libdir:"; then
+  ldconfig
+fi

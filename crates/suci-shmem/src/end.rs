@@ -3,12 +3,12 @@
 use crate::dse::message::{CHANNEL, on_message};
 use crate::runtime;
 use std::ffi::{c_int, c_void};
-use std::fmt::Display;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use suci::{EndReason, Event, Message, Next, NodeId, SharedNode};
+use suci::group::{GroupError, MemberFailure};
+use suci::{EndReason, Event, LostCause, Message, Next, NodeId, SharedNode};
 
 /// How long `shmem_global_exit` waits until the others know.
 const TELL: Duration = Duration::from_millis(500);
@@ -40,20 +40,65 @@ pub(crate) fn fail(message: &str) -> ! {
     }
 }
 
-/// Ends all processes, since an operation failed for the end of another one.
-pub(crate) fn with_others(other: NodeId) -> ! {
-    // The watcher ends this process if a status comes.
-    std::thread::sleep(2 * GRACE);
-    fail(&format!(
-        "PE {other} died, or does not answer: this process ends, too"
-    ))
+/// Ends all processes, since a collective operation failed: OpenSHMEM has no errors of operations.
+/// The program knows processes and teams, but no groups.
+pub(crate) fn fail_by_group(error: GroupError) -> ! {
+    let (other, operation, failure) = match error {
+        GroupError::Member {
+            node,
+            operation,
+            failure,
+            ..
+        } => (node, operation, failure),
+        GroupError::Argument { problem, .. } => fail(&problem),
+        GroupError::Excluded { .. } | GroupError::CutOff { .. } => {
+            fail("the other PEs go on without this one, which did not answer for too long")
+        }
+        error => fail(&error.to_string()),
+    };
+    match failure {
+        // The watcher ends this process if a status comes.
+        MemberFailure::Ended(reason) => {
+            std::thread::sleep(2 * GRACE);
+            fail(&end_of(other, reason))
+        }
+        MemberFailure::Lost(cause) => {
+            std::thread::sleep(2 * GRACE);
+            fail(&match cause {
+                LostCause::ProcessDied => end_of(other, EndReason::ProcessDied),
+                LostCause::NoAnswer => end_of(other, EndReason::Silent),
+                cause => format!("PE {other} is not reached ({cause:?}): this process ends, too"),
+            })
+        }
+        // Another process knows more and says it: a status of this one must not end that one
+        // before.
+        MemberFailure::Reported(by) => {
+            std::thread::sleep(GRACE);
+            fail(&format!(
+                "PE {other} failed in a collective operation ({operation}), as PE {by} says"
+            ))
+        }
+        MemberFailure::Outdated(other) => fail(&format!(
+            "PE {other} was started again: no PE can take part a second time"
+        )),
+        failure => fail(&format!(
+            "PE {other} failed in a collective operation ({operation}): {failure}"
+        )),
+    }
 }
 
-/// Ends all processes for an error that another process reported, which knows more and says it: a
-/// status of this one must not end that one before.
-pub(crate) fn after_others(error: &impl Display) -> ! {
-    std::thread::sleep(GRACE);
-    fail(&error.to_string())
+/// The message for the end of another process.
+fn end_of(other: NodeId, reason: EndReason) -> String {
+    let how = match reason {
+        EndReason::Closed => "ended without shmem_finalize()".to_owned(),
+        EndReason::ProcessDied => "died".to_owned(),
+        EndReason::Silent => {
+            "does not answer (SHMEM_SILENCE_TIMEOUT sets how many seconds it may be silent)"
+                .to_owned()
+        }
+        reason => format!("is gone ({reason:?})"),
+    };
+    format!("PE {other} {how}: this process ends, too")
 }
 
 /// Prints a line in one piece: lines of several processes do not mix.
@@ -148,12 +193,7 @@ fn follow(node: &SharedNode, other: NodeId, reason: EndReason) -> ! {
             exit(status(&message));
         }
     }
-    let how = match reason {
-        EndReason::Closed => "ended without shmem_finalize()".to_owned(),
-        EndReason::ProcessDied => "died".to_owned(),
-        reason => format!("is gone ({reason:?})"),
-    };
-    tell(&format!("PE {other} {how}: this process ends, too"));
+    tell(&end_of(other, reason));
     exit(1)
 }
 

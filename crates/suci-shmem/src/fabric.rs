@@ -244,21 +244,29 @@ impl Fabric {
 
     // ---- puts and gets
 
-    /// Copies `bytes` to `dest` at `pe`. The bytes may change when this returns.
+    /// Copies `length` bytes at `source` to `dest` at `pe`. They may change when this returns.
     ///
     /// # Safety
-    /// At this process itself, `dest` points to as many bytes that may be written.
-    pub(crate) unsafe fn put(&self, pe: usize, dest: *mut u8, bytes: &[u8]) {
-        if pe == self.me {
-            // SAFETY: the caller's promise; the places may overlap.
-            unsafe { bytes.as_ptr().copy_to(dest, bytes.len()) };
-            return;
-        }
+    /// `source` points to as many bytes that may be read and, at this process itself, `dest` to as
+    /// many that may be written. The places may overlap.
+    pub(crate) unsafe fn put(
+        &self,
+        pe: usize,
+        dest: *mut u8,
+        (source, length): (*const u8, usize),
+    ) {
         // Nothing may be put anywhere.
-        if bytes.is_empty() {
+        if length == 0 {
             return;
         }
-        let (to, offset) = self.at(pe, dest.expose_provenance(), bytes.len());
+        if pe == self.me {
+            // SAFETY: the caller's promise.
+            unsafe { source.copy_to(dest, length) };
+            return;
+        }
+        // SAFETY: the caller's promise; nothing writes them here meanwhile.
+        let bytes = unsafe { std::slice::from_raw_parts(source, length) };
+        let (to, offset) = self.at(pe, dest.expose_provenance(), length);
         let offsets = (offset..).step_by(LONGEST_PUT);
         for (piece, offset) in bytes.chunks(LONGEST_PUT).zip(offsets) {
             check(self.remote().put_slice(to, offset, piece, None));
@@ -273,18 +281,19 @@ impl Fabric {
         &self,
         pe: usize,
         dest: *mut u8,
-        bytes: &[u8],
-        signal: *mut u64,
-        update: SignalUpdate,
+        (source, length): (*const u8, usize),
+        (signal, update): (*mut u64, SignalUpdate),
     ) {
-        let at = self.place(dest.expose_provenance(), bytes.len());
+        let at = self.place(dest.expose_provenance(), length);
         let word = self.place(signal.expose_provenance(), 8);
         if pe != self.me
-            && bytes.len() <= LONGEST_PUT
+            && (1..=LONGEST_PUT).contains(&length)
             && let (Some(at), Some(word)) = (at, word)
             && at.segment == word.segment
         {
-            let (to, offset) = self.at(pe, dest.expose_provenance(), bytes.len());
+            // SAFETY: the caller's promise; nothing writes them here meanwhile.
+            let bytes = unsafe { std::slice::from_raw_parts(source, length) };
+            let (to, offset) = self.at(pe, dest.expose_provenance(), length);
             let signal = Signal {
                 offset: word.offset,
                 update,
@@ -298,7 +307,7 @@ impl Fabric {
         };
         // SAFETY: the caller's promises. The target applies both in this order.
         unsafe {
-            self.put(pe, dest, bytes);
+            self.put(pe, dest, (source, length));
             self.atomic(pe, signal.cast(), Width::Bits64, op);
         }
     }
@@ -308,12 +317,12 @@ impl Fabric {
     /// # Safety
     /// At this process itself, `source` points to as many bytes that may be read.
     pub(crate) unsafe fn get(&self, pe: usize, source: *const u8, into: *mut u8, length: usize) {
+        if length == 0 {
+            return;
+        }
         if pe == self.me {
             // SAFETY: the caller's promise; the places may overlap.
             unsafe { source.copy_to(into, length) };
-            return;
-        }
-        if length == 0 {
             return;
         }
         let (from, offset) = self.at(pe, source.expose_provenance(), length);
@@ -693,6 +702,9 @@ unsafe fn copy_strided(
 /// # Safety
 /// `at` points to an integer of this width, which is used atomically alone meanwhile.
 unsafe fn local_atomic(at: *mut u8, width: Width, op: AtomicOp) -> u64 {
+    if at.is_null() {
+        fatal!("the address of the integer is null: pass memory of shmem_malloc(), or a variable");
+    }
     if !(at.addr() as u64).is_multiple_of(width.bytes()) {
         fatal!("the integer at {at:p} is not aligned: atomic operations need that");
     }

@@ -20,8 +20,10 @@
 //! | `wait` | waits for a change of memory |
 //! | `lock` | locks |
 //! | `settings` | environment variables |
+//! | `arguments` | checks of what C passes |
 //! | `end` | ends of processes |
 
+mod arguments;
 mod c;
 mod domain;
 mod dse;

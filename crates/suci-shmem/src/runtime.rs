@@ -1,6 +1,6 @@
 //! The one runtime of a process: from `shmem_init` to `shmem_finalize`.
 
-use crate::end::{self, Watcher};
+use crate::end::{self, Watcher, fail_by_group};
 use crate::fabric::{Fabric, JoinError, node};
 use crate::fatal;
 use crate::heap::Heap;
@@ -9,7 +9,7 @@ use crate::settings;
 use crate::team::{ActiveSet, SHARED_NUMBER, TEAM_NUMBERS, Team, active_set_number};
 use std::collections::BTreeMap;
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 use suci::group::{Group, GroupError};
@@ -22,9 +22,6 @@ pub(crate) const CTX_DEFAULT: usize = 1;
 
 /// `SHMEM_CTX_INVALID`
 const CTX_INVALID: usize = 0;
-
-/// How long `shmem_finalize` waits until all others have everything.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Bits of the numbers that teams of this process have.
 type Numbers = [u64; TEAM_NUMBERS / 64];
@@ -45,6 +42,10 @@ pub(crate) struct Runtime {
     /// `SHMEM_THREAD_…`
     pub(crate) threads: AtomicI32,
     watcher: Watcher,
+    /// How long `shmem_finalize` waits until all others have everything.
+    finalize_limit: Duration,
+    /// `shmem_finalize` has returned.
+    is_over: AtomicBool,
     /// The number of the process.
     process: u32,
 }
@@ -68,15 +69,24 @@ enum InitError {
     #[error(transparent)]
     Group(#[from] GroupError),
     #[error(transparent)]
-    Join(#[from] JoinError),
+    Join(JoinError),
     #[error(transparent)]
-    Size(#[from] settings::WrongSize),
+    Setting(#[from] settings::WrongSetting),
     #[error("the program's variables were not found: link it by oshcc")]
     Variables,
 }
 
-/// The runtime, which `shmem_init` began. Ends the program if there is none.
+/// The runtime, which `shmem_init` began. Ends the program if there is none, or it is over.
 pub(crate) fn runtime() -> &'static Runtime {
+    let runtime = ever_begun();
+    if runtime.is_over.load(Ordering::Relaxed) {
+        fatal!("shmem_finalize() was called: call no function of OpenSHMEM after it");
+    }
+    runtime
+}
+
+/// The runtime, also one that is over. Ends the program if there never was one.
+pub(crate) fn ever_begun() -> &'static Runtime {
     match RUNTIME.get() {
         Some(runtime) => runtime,
         None => fatal!("call shmem_init() first"),
@@ -92,6 +102,8 @@ pub(crate) fn started() -> Option<&'static Runtime> {
 /// fails.
 pub(crate) fn init(threads: c_int) {
     if RUNTIME.get().is_some() {
+        // A process begins once.
+        let _ = runtime();
         return;
     }
     match Runtime::begin(threads) {
@@ -104,7 +116,7 @@ pub(crate) fn init(threads: c_int) {
     }
 }
 
-fn open() -> Result<(SharedNode, u32), suci::Error> {
+fn open() -> Result<(SharedNode, u32), InitError> {
     let builder = match env::id()? {
         Some(_) => Node::builder(),
         // Started by no launcher: alone.
@@ -113,6 +125,13 @@ fn open() -> Result<(SharedNode, u32), suci::Error> {
             let builder = Node::builder().id(NodeId(0)).listen(listen);
             builder.book(AddressBook::new())
         }
+    };
+    let builder = match settings::silence_timeout()? {
+        Some(limit) => builder
+            .silence_timeout(limit)
+            .give_up_after(limit)
+            .ignore_supervision(),
+        None => builder,
     };
     let size = match env::id()? {
         Some(_) => env::size()?.unwrap_or(1),
@@ -124,6 +143,7 @@ fn open() -> Result<(SharedNode, u32), suci::Error> {
 impl Runtime {
     fn begin(threads: c_int) -> Result<Self, InitError> {
         let bytes = settings::heap_size()?;
+        let finalize_limit = settings::finalize_limit()?;
         let (node, size) = open()?;
         if node.id() == NodeId(0) {
             settings::print(bytes);
@@ -132,7 +152,11 @@ impl Runtime {
         let watcher = Watcher::start(node.clone());
         let members: Vec<_> = (0..size).map(NodeId).collect();
         let mut group = Group::new(&node, 0, &members)?;
-        let fabric = Arc::new(Fabric::join(node, &mut group, bytes, variables)?);
+        let fabric = Fabric::join(node, &mut group, bytes, variables);
+        let fabric = Arc::new(fabric.map_err(|error| match error {
+            JoinError::Group(error) => fail_by_group(error),
+            error => InitError::Join(error),
+        })?);
         let world = Arc::new(Team::of_group(group));
         let sharing = fabric.sharing().clone();
         let rank = sharing.rank(fabric.me).unwrap_or(0);
@@ -157,6 +181,8 @@ impl Runtime {
             numbers: Mutex::new(numbers),
             threads: AtomicI32::new(threads),
             watcher,
+            finalize_limit,
+            is_over: AtomicBool::new(false),
             process: std::process::id(),
         })
     }
@@ -168,7 +194,8 @@ impl Runtime {
             self.quiet_contexts(|_| true);
             self.barrier_all();
             // A process that does not confirm in time has all that it needs: it was in the barrier.
-            let _ = self.fabric.node.close(PATIENCE);
+            let _ = self.fabric.node.close(self.finalize_limit);
+            self.is_over.store(true, Ordering::Relaxed);
         }
     }
 

@@ -1,6 +1,7 @@
 //! The environment variables of OpenSHMEM.
 
 use std::env;
+use std::time::Duration;
 
 /// Bytes of the symmetric heap.
 const SYMMETRIC_SIZE: &str = "SHMEM_SYMMETRIC_SIZE";
@@ -8,26 +9,77 @@ const SYMMETRIC_SIZE: &str = "SHMEM_SYMMETRIC_SIZE";
 const VERSION: &str = "SHMEM_VERSION";
 /// Prints the settings at the beginning, if it is set.
 const INFO: &str = "SHMEM_INFO";
+/// Seconds after which a process that does not answer counts as failed.
+const SILENCE_TIMEOUT: &str = "SHMEM_SILENCE_TIMEOUT";
+/// Seconds for which `shmem_finalize` waits until all others have everything.
+const FINALIZE_TIMEOUT: &str = "SHMEM_FINALIZE_TIMEOUT";
 
 /// The heap's bytes unless the variable says otherwise. Memory that is never written costs nothing.
 const DEFAULT_HEAP: usize = 512 << 20;
 
-/// A size that cannot be read.
+/// How long `shmem_finalize` waits without a launcher that reports the ends of the others.
+const FINALIZE_LIMIT: Duration = Duration::from_secs(60);
+
+/// A setting that cannot be read.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{SYMMETRIC_SIZE} is {0}, which is no size: set it to a number of bytes above 0, with k, m, g or t behind it for powers of 1,024, or unset it"
-)]
-pub(crate) struct WrongSize(String);
+pub(crate) enum WrongSetting {
+    #[error(
+        "{SYMMETRIC_SIZE} is {0}, which is no size: set it to a number of bytes above 0, with k, m, g or t behind it for powers of 1,024, or unset it"
+    )]
+    Size(String),
+    #[error(
+        "{name} is {value}, which is no time: set it to a number of seconds from 0.1 to 1e9, or unset it"
+    )]
+    Time { name: &'static str, value: String },
+}
 
 /// The bytes of the heap.
-pub(crate) fn heap_size() -> Result<usize, WrongSize> {
+pub(crate) fn heap_size() -> Result<usize, WrongSetting> {
     match env::var_os(SYMMETRIC_SIZE) {
         None => Ok(DEFAULT_HEAP),
         Some(value) => {
             let value = value.to_string_lossy();
-            size(&value).ok_or_else(|| WrongSize(value.into_owned()))
+            size(&value).ok_or_else(|| WrongSetting::Size(value.into_owned()))
         }
     }
+}
+
+/// How long a process may be silent, if the variable says so. Without it silence shows nothing
+/// under a launcher that reports ends, and elsewhere the limits of the library hold.
+pub(crate) fn silence_timeout() -> Result<Option<Duration>, WrongSetting> {
+    time(SILENCE_TIMEOUT)
+}
+
+/// How long `shmem_finalize` waits. A launcher reports the end of each process, so that under it no
+/// limit is needed: a process that is stopped goes on, or its end is known.
+pub(crate) fn finalize_limit() -> Result<Duration, WrongSetting> {
+    let default = match env::var_os(suci::env::NOTICES) {
+        Some(_) => Duration::MAX,
+        None => FINALIZE_LIMIT,
+    };
+    Ok(time(FINALIZE_TIMEOUT)?.unwrap_or(default))
+}
+
+/// Reads a number of seconds, possibly with a fraction.
+fn time(name: &'static str) -> Result<Option<Duration>, WrongSetting> {
+    let Some(value) = env::var_os(name) else {
+        return Ok(None);
+    };
+    let value = value.to_string_lossy();
+    match seconds(&value) {
+        None => Err(WrongSetting::Time {
+            name,
+            value: value.into_owned(),
+        }),
+        time => Ok(time),
+    }
+}
+
+fn seconds(text: &str) -> Option<Duration> {
+    let seconds: f64 = text.trim().parse().ok()?;
+    (0.1..=1e9)
+        .contains(&seconds)
+        .then(|| Duration::from_secs_f64(seconds))
 }
 
 /// Reads a number, possibly with a fraction, and a unit.
@@ -55,12 +107,29 @@ pub(crate) fn print(heap: usize) {
     if env::var_os(INFO).is_some() {
         println!("{SYMMETRIC_SIZE}={heap}: bytes of the symmetric heap");
         println!("{VERSION}, {INFO}: print these lines");
+        for (name, text) in [
+            (SILENCE_TIMEOUT, "seconds for which a PE may be silent"),
+            (FINALIZE_TIMEOUT, "seconds for which shmem_finalize() waits"),
+        ] {
+            let set = env::var_os(name);
+            let set = set.map_or("not set".into(), |set| set.to_string_lossy().into_owned());
+            println!("{name}={set}: {text}");
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_are_read() {
+        assert_eq!(seconds("30"), Some(Duration::from_secs(30)));
+        assert_eq!(seconds(" 0.5 "), Some(Duration::from_millis(500)));
+        for text in ["", "0", "-1", "NaN", "inf", "30s", "1e10"] {
+            assert_eq!(seconds(text), None, "{text}");
+        }
+    }
 
     #[test]
     fn sizes_are_read() {

@@ -1,11 +1,11 @@
 //! Teams: processes that take part in collective operations, and number each other.
 
+use crate::end;
 use crate::fabric::node;
-use crate::{end, fatal};
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex, PoisonError};
 use suci::SharedNode;
-use suci::group::{BitOr, Group, GroupError, MemberFailure};
+use suci::group::{BitOr, Group, GroupError};
 
 /// The number of the group of `SHMEM_TEAM_SHARED`; that of all processes is 0.
 pub(crate) const SHARED_NUMBER: usize = 1;
@@ -105,21 +105,7 @@ impl Team {
                 .open(node)
                 .and_then(|made| operation(group.insert(made), node)),
         };
-        match result {
-            Ok(result) => result,
-            Err(GroupError::Member {
-                node,
-                failure: MemberFailure::Lost(_) | MemberFailure::Ended(_),
-                ..
-            }) => end::with_others(node),
-            Err(
-                error @ GroupError::Member {
-                    failure: MemberFailure::Reported(_),
-                    ..
-                },
-            ) => end::after_others(&error),
-            Err(error) => fatal!("{error}"),
-        }
+        result.unwrap_or_else(|error| end::fail_by_group(error))
     }
 
     /// Gives all members the bits that some of them have.

@@ -7,6 +7,7 @@ use suci_proto::{Config, ControllerChoice};
 
 use crate::options::Options;
 use crate::oracle::Spec;
+use crate::scheduler::Scheduler;
 use crate::workload::Sent;
 use crate::world::{Failure, World};
 
@@ -29,6 +30,8 @@ pub struct Rung {
     pub queue: Duration,
     /// Receive buffer of each end in bytes, as the kernel charges.
     pub recv_buffer: u64,
+    /// How busy both hosts are; `None` if their processes run whenever they want.
+    pub scheduler: Option<Scheduler>,
     /// Controller of the sender.
     pub controller: ControllerChoice,
 }
@@ -43,6 +46,7 @@ impl Rung {
             rate: 125_000_000,
             queue: Duration::from_millis(4),
             recv_buffer: 8 << 20,
+            scheduler: None,
             controller,
         }
     }
@@ -85,6 +89,7 @@ impl Rung {
         options.links.queue = self.queue;
         options.faults.loss = self.loss;
         options.computes = false;
+        options.schedulers = vec![self.scheduler];
         options.configs = vec![Config {
             controller: self.controller,
             ..Config::default()

@@ -43,6 +43,7 @@ pub mod report;
 pub mod rng;
 pub mod routes;
 pub mod runner;
+pub mod scheduler;
 mod script;
 pub mod socket;
 pub mod sockets;

@@ -1,6 +1,7 @@
 //! The `suci-sim` command.
 
-use std::num::NonZeroUsize;
+use std::hash::{BuildHasher, RandomState};
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::ops::Range;
 use std::process::ExitCode;
 use std::thread;
@@ -16,19 +17,23 @@ use suci_sim::runner::{self, Outcome, Plan};
 Examples:
   suci-sim --seeds 0..300                     what `make test` runs
   suci-sim --seeds 17..18 --trace             replay one seed, event by event
+  suci-sim --random 300                       seeds that nobody ran before
   suci-sim --seeds 0..100 --profile restart   one kind of fault
   suci-sim --seeds 0..1000 --plant dedup-off --expect-failure")]
 struct Args {
     /// Seeds to run, first and one past the last
     #[arg(long, value_name = "A..B", value_parser = seeds, default_value = "0..300")]
     seeds: Range<u64>,
+    /// Run this many seeds that follow each other from one drawn anew, which is printed
+    #[arg(long, value_name = "N", conflicts_with = "seeds")]
+    random: Option<NonZeroU64>,
     /// Number of nodes (default: the seed chooses, mostly 2 to 8)
     #[arg(long)]
     nodes: Option<NonZeroUsize>,
     /// Kind of run (default: the seed chooses): swarm, lossy, partition, restart, pause, incast,
     /// big, mtu, rebind, duplicate-id, counters, huge, close, hostile, flow, suspend, crowd, churn,
-    /// vast, channels, remote, sealed, groups, sockets, routes,
-    /// members
+    /// visits, vast, channels, remote, sealed, groups, sockets, routes,
+    /// members, busy
     #[arg(long, default_value = "default")]
     profile: Profile,
     /// Plant a fault in every engine (builds with --cfg suci_plant only)
@@ -62,8 +67,23 @@ fn seeds(text: &str) -> Result<Range<u64>, String> {
     parsed.ok_or_else(|| "expected two numbers, as in 0..300".into())
 }
 
+/// Drawn seeds are below this number: large enough that they are new, and short enough to copy.
+const DRAWN_BELOW: u64 = 1_000_000_000_000;
+
+/// Returns this many seeds that follow each other, the first one drawn anew at each call.
+fn draw(count: NonZeroU64) -> Range<u64> {
+    // The keys of each `RandomState` come from the operating system's random numbers.
+    let first = RandomState::new().hash_one(()) % DRAWN_BELOW;
+    first..first.saturating_add(count.get())
+}
+
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let mut args = Args::parse();
+    if let Some(count) = args.random {
+        args.seeds = draw(count);
+        let Range { start, end } = args.seeds;
+        eprintln!("drawn: --seeds {start}..{end} --profile {}", args.profile);
+    }
     if args.list_plants {
         plants(args.profile)
             .iter()
@@ -97,7 +117,7 @@ fn main() -> ExitCode {
     let (tally, failed) = runner::run_plan(&plan, |outcome| tell(&args, outcome));
     let wall = started.elapsed();
     if args.json {
-        println!("{}", tally.json(failed, wall.as_millis()));
+        println!("{}", tally.json(plan.from, failed, wall.as_millis()));
     } else {
         let seeds = tally.seeds;
         println!(

@@ -23,6 +23,7 @@ use crate::remote::RemoteProgram;
 use crate::report::Tally;
 use crate::rng::Rng;
 use crate::routes::{Carriage, RouteProgram};
+use crate::scheduler::Scheduler;
 use crate::socket::Socket;
 use crate::sockets::SocketProgram;
 use crate::tap;
@@ -111,6 +112,8 @@ pub struct Process {
     pub router: Option<RouteProgram>,
     /// How it is driven.
     pub drive: Drive,
+    /// How its host runs it, if the host is busy.
+    pub scheduler: Option<Scheduler>,
     /// How its program consumes.
     pub consume: Consume,
     /// The program takes nothing until then.
@@ -171,6 +174,7 @@ impl Process {
             sockets: None,
             router: None,
             drive: Drive::Woken(Duration::from_micros(20)),
+            scheduler: None,
             consume: Consume::Eager,
             consumes_from: now,
             sequences: BTreeMap::new(),
@@ -206,6 +210,7 @@ impl Process {
         workload: &mut Workload,
     ) -> Result<Option<Instant>, Violation> {
         self.engine.begin_cycle(cx.now);
+        self.stop_now_and_then(cx);
         let mut work = self.drain_socket(cx)?;
         let now = cx.now;
         let closes = self.serve_routes(cx)?;
@@ -247,6 +252,8 @@ impl Process {
             // Messages to this node itself leave in no packet.
             work += usize::from(self.engine.counters().payload_copied > copied);
         }
+        // The process may have been stopped while it transmitted.
+        let now = cx.now;
         if self.tx_incomplete {
             self.engine.end_tx(now);
         }
@@ -261,6 +268,24 @@ impl Process {
         self.progress.check(now, due, blocked, work > 0)?;
         let next = earlier(self.next_due(now, due, workload), closes);
         Ok(self.next_wake(next, work > 0))
+    }
+
+    /// Lets time pass if the busy host stops the process here.
+    fn stop_now_and_then(&self, cx: &mut Context<'_>) {
+        let stop = match self.scheduler {
+            Some(scheduler) if !cx.mended => scheduler.stop(cx.rng),
+            _ => return,
+        };
+        cx.tally.interrupts += u64::from(!stop.is_zero());
+        cx.now += stop;
+    }
+
+    /// Returns the first time from `at` on at which the process may run.
+    #[must_use]
+    pub fn runs_from(&self, at: Instant) -> Instant {
+        let ready = at.max(self.paused_until).max(self.busy_until);
+        let turn = |scheduler: Scheduler| scheduler.runs_from(self.host, ready);
+        self.scheduler.map_or(ready, turn)
     }
 
     /// Returns when the program has something to do with one-sided operations or groups. It does
@@ -619,6 +644,7 @@ impl Process {
                 return Ok(packets);
             };
             let train = Train {
+                built_at: cx.now,
                 to: transmit.dest,
                 ecn: transmit.ecn,
                 segment: transmit.segment,
@@ -630,6 +656,7 @@ impl Process {
                 },
             };
             invariants::train(&train, self.max_segments)?;
+            self.stop_now_and_then(cx);
             if let Some(behind) = Behind::at(train.to) {
                 packets += self.transmit_routed(cx, &train, behind)?;
                 continue;
@@ -699,7 +726,7 @@ impl Process {
             if let Some(node) = node.filter(|_| judged) {
                 cx.oracle.check_flow(self.id, node, &carries)?;
             }
-            let built_at = built_now.then_some(cx.now);
+            let built_at = built_now.then_some(train.built_at);
             cx.oracle.check_withdrawn(built_at, &carries)?;
             cx.oracle.sent(&carries, index < taken);
             if index >= taken {
@@ -751,6 +778,8 @@ impl Process {
 /// A train as the socket sees it.
 #[derive(Debug)]
 pub struct Train {
+    /// When it was built.
+    pub built_at: Instant,
     /// Destination.
     pub to: SocketAddr,
     /// Mark.

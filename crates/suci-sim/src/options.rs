@@ -2,6 +2,7 @@
 //! tests write it down.
 
 use crate::routes::Topology;
+use crate::scheduler::Scheduler;
 use crate::steering::Will;
 use suci_proto::time::Duration;
 use suci_proto::wire::Mode;
@@ -228,6 +229,8 @@ pub struct Options {
     pub recv_buffer: u64,
     /// How processes are driven, by host, cycled.
     pub drives: Vec<Drive>,
+    /// How busy hosts are, by host, cycled; none if processes run whenever they want.
+    pub schedulers: Vec<Option<Scheduler>>,
     /// How programs consume, by host, cycled.
     pub consumes: Vec<Consume>,
     /// The nodes of the last `clients` hosts know all others, and no book has them
@@ -241,6 +244,8 @@ pub struct Options {
     pub sparse: bool,
     /// Hosts whose process starts again and again.
     pub churn: Option<Churn>,
+    /// If some, how long a message may take without losses although peers share slots.
+    pub question_within: Option<Duration>,
     /// The one-sided operations of each process, if the run has some.
     pub remote: Option<RemotePlan>,
     /// Packets are sealed.
@@ -380,11 +385,13 @@ impl Options {
             configs: vec![Config::default()],
             recv_buffer: 8 << 20,
             drives: vec![Drive::Woken(Duration::from_micros(20))],
+            schedulers: Vec::new(),
             consumes: vec![Consume::Eager],
             clients: 0,
             star: false,
             sparse: false,
             churn: None,
+            question_within: None,
             remote: None,
             sealed: false,
             node_keys: false,
@@ -568,7 +575,9 @@ impl Options {
         let polls = self.drives.iter().map(|drive| match drive {
             Drive::Polls(period) | Drive::Woken(period) => *period,
         });
-        let slowest = polls.max().unwrap_or_default();
+        let busy = self.schedulers.iter().flatten();
+        let waits = busy.map(Scheduler::longest_wait);
+        let slowest = polls.max().unwrap_or_default() + waits.max().unwrap_or_default();
         let delays = self.configs.iter().map(|config| config.max_ack_delay);
         let Links {
             latency,
@@ -586,8 +595,6 @@ impl Options {
     /// of those are lost, the next one goes after 10 s.
     #[must_use]
     pub fn contact_probe(&self) -> Option<Duration> {
-        /// The wait for an answer to the first HELLO or INIT.
-        const FIRST_WAIT: Duration = Duration::from_millis(100);
         /// The first packets of this many nodes find room at once, if each has this many peer slots
         /// of 6,656 B.
         const FEW: usize = 16;
@@ -600,9 +607,18 @@ impl Options {
             && self.topology.is_none()
             && self.seeds == 0
             && !self.port_unreachable
+            && self.schedulers.iter().flatten().all(|it| it.stops == 0)
             && self.duplicates.is_empty()
             && self.nodes <= FEW
             && self.recv_buffer >= self.nodes as u64 * SLOTS * 6_656;
+        judged.then(|| self.probe_timeout())
+    }
+
+    /// Returns the longest probe timeout of this run, with a lost or late packet, or the wait for
+    /// an answer to the first HELLO or INIT if that is longer.
+    #[must_use]
+    pub fn probe_timeout(&self) -> Duration {
+        const FIRST_WAIT: Duration = Duration::from_millis(100);
         let delays = self.configs.iter().map(|config| config.max_ack_delay);
         let delay = delays.max().unwrap_or_default();
         let late = match self.faults.reorder {
@@ -610,7 +626,7 @@ impl Options {
             _ => self.faults.reorder_by,
         };
         let probe = (self.round_trip() - delay) * 3 + delay + late;
-        judged.then_some(probe.max(FIRST_WAIT))
+        probe.max(FIRST_WAIT)
     }
 
     /// Returns the node ID of a host.

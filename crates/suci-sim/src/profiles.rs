@@ -14,9 +14,10 @@ use crate::options::{
     Consume, Drive, Faults, GroupPlan, Links, Marks, Options, RemotePlan, SocketPlan, Step, Traffic,
 };
 use crate::rng::Rng;
+use crate::scheduler::Scheduler;
 use crate::steering;
 use crate::world::FIRST_KEY;
-use churn::{churn, vast};
+use churn::{churn, vast, visits};
 use members::members;
 use routes::routes;
 use steps::{finishes, flood, steps};
@@ -68,6 +69,8 @@ pub enum Profile {
     Crowd,
     /// A node starts hundreds of times while others stay.
     Churn,
+    /// More peers than slots, each for a short visit, again and again.
+    Visits,
     /// Ten thousand nodes.
     Vast,
     /// Programs finish channels, and use their numbers all the same.
@@ -85,10 +88,12 @@ pub enum Profile {
     Routes,
     /// Members of a cluster, which tell each other who is in it.
     Members,
+    /// Busy hosts: processes run for a part of the time, and are stopped at any point.
+    Busy,
 }
 
 /// Every profile by its name on the command line.
-pub const PROFILES: [(&str, Profile); 27] = [
+pub const PROFILES: [(&str, Profile); 29] = [
     ("default", Profile::Default),
     ("swarm", Profile::Swarm),
     ("lossy", Profile::Lossy),
@@ -108,6 +113,7 @@ pub const PROFILES: [(&str, Profile); 27] = [
     ("suspend", Profile::Suspend),
     ("crowd", Profile::Crowd),
     ("churn", Profile::Churn),
+    ("visits", Profile::Visits),
     ("vast", Profile::Vast),
     ("channels", Profile::Channels),
     ("remote", Profile::Remote),
@@ -116,6 +122,7 @@ pub const PROFILES: [(&str, Profile); 27] = [
     ("sockets", Profile::Sockets),
     ("routes", Profile::Routes),
     ("members", Profile::Members),
+    ("busy", Profile::Busy),
 ];
 
 /// One seed in this many has 100 nodes when the seed chooses.
@@ -162,8 +169,8 @@ impl Profile {
             .map(|(_, profile)| *profile)
             .filter(|profile| {
                 use Profile::{
-                    Big, Churn, Crowd, Default, Groups, Incast, Members, Remote, Routes, Sealed,
-                    Sockets, Vast,
+                    Big, Busy, Churn, Crowd, Default, Groups, Incast, Members, Remote, Routes,
+                    Sealed, Sockets, Vast, Visits,
                 };
                 !matches!(
                     profile,
@@ -173,12 +180,14 @@ impl Profile {
                         | Crowd
                         | Churn
                         | Vast
+                        | Visits
                         | Remote
                         | Sealed
                         | Groups
                         | Sockets
                         | Routes
                         | Members
+                        | Busy
                 )
             })
             .collect();
@@ -221,6 +230,7 @@ pub fn options(seed: u64, profile: Profile, nodes: Option<usize>) -> Options {
         Profile::Vast => 10_000,
         Profile::Crowd => rng.index(12, 30),
         Profile::Churn => rng.index(2, 5),
+        Profile::Visits => rng.index(12, 80),
         Profile::Incast if rng.chance(50_000) => 1_000,
         Profile::Incast => rng.index(64, 200),
         Profile::Huge | Profile::Counters | Profile::Flow => rng.index(2, 4),
@@ -240,6 +250,7 @@ pub fn options(seed: u64, profile: Profile, nodes: Option<usize>) -> Options {
         Profile::Flow => flow(&mut run, &mut rng),
         Profile::Crowd => crowd(&mut run, &mut rng),
         Profile::Churn => churn(&mut run, &mut rng),
+        Profile::Visits => visits(&mut run, &mut rng),
         Profile::Vast => vast(&mut run, &mut rng),
         Profile::Channels => channels(&mut run, &mut rng),
         Profile::Remote => remote(&mut run, &mut rng),
@@ -247,10 +258,13 @@ pub fn options(seed: u64, profile: Profile, nodes: Option<usize>) -> Options {
         Profile::Sockets => sockets(&mut run, &mut rng),
         Profile::Routes => routes(&mut run, &mut rng),
         Profile::Members => members(&mut run, &mut rng),
+        Profile::Busy => busy(&mut run, &mut rng),
         // Sealed runs are made of others.
         other => scripted(&mut run, other, &mut rng),
     }
-    marks(&mut run, &mut Rng::new(seed, 11));
+    if run.question_within.is_none() {
+        marks(&mut run, &mut Rng::new(seed, 11));
+    }
     run.sparse = nodes >= SPARSE;
     let attacked = |(_, step): &(Duration, Step)| matches!(step, Step::Attack(_));
     if run.faults.flip > 0 || run.script.iter().any(attacked) {
@@ -698,6 +712,26 @@ fn groups(run: &mut Options, rng: &mut Rng) {
         return;
     }
     disturb(run, rng, 200_000);
+}
+
+/// Draws a run on busy hosts, beside a mixture of faults. One host of three may be idle.
+fn busy(run: &mut Options, rng: &mut Rng) {
+    let scheduler = |rng: &mut Rng| {
+        let (runs, period) = rng.pick(&[(1, 10), (1, 10), (3, 10), (1, 4), (1, 1)]);
+        Scheduler {
+            runs: Duration::from_millis(runs),
+            period: Duration::from_millis(period),
+            stops: rng.pick(&[0, 1_000, 20_000]),
+        }
+    };
+    run.schedulers = (0..3)
+        .map(|host| (host == 0 || rng.chance(700_000)).then(|| scheduler(rng)))
+        .collect();
+    if rng.chance(300_000) {
+        run.faults = lossy(rng);
+        run.faults.loss = run.faults.loss.min(50_000);
+    }
+    disturb(run, rng, 100_000);
 }
 
 /// Draws a run about one kind of fault, with a few ordinary ones.

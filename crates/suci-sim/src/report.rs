@@ -183,14 +183,14 @@ impl Tally {
 
     /// Returns the numbers as one JSON object.
     #[must_use]
-    pub fn json(&self, failed: u64, wall_ms: u128) -> String {
+    pub fn json(&self, first: u64, failed: u64, wall_ms: u128) -> String {
         let faults: Vec<_> = self
             .by_kind()
             .iter()
             .map(|(kind, count)| format!("\"{kind}\":{count}"))
             .collect();
         format!(
-            "{{\"seeds\":{},\"failed\":{failed},\"big\":{},\"messages\":{},\"accepted\":{},\"bytes\":{},\"packets\":{},\"sessions_ended\":{},\"connections\":{},\"faults\":{},\"by_kind\":{{{}}},\"virtual_ms\":{},\"wall_ms\":{wall_ms}}}",
+            "{{\"first\":{first},\"seeds\":{},\"failed\":{failed},\"big\":{},\"messages\":{},\"accepted\":{},\"bytes\":{},\"packets\":{},\"sessions_ended\":{},\"connections\":{},\"faults\":{},\"by_kind\":{{{}}},\"virtual_ms\":{},\"wall_ms\":{wall_ms}}}",
             self.seeds,
             self.big,
             self.messages,

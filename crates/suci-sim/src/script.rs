@@ -201,7 +201,9 @@ impl World {
             it.restart_after = Some(after);
         }
         let groups = self.groups.clone();
+        let mut closing = Vec::new();
         self.each_process(host, |process| {
+            closing.push(process.id);
             groups.lock().closes(process.id);
             // A program that closes still takes the messages that come until then.
             process.consume = Consume::Eager;
@@ -216,6 +218,9 @@ impl World {
                 None => process.engine.close(now, deadline),
             }
         });
+        for process in closing {
+            self.oracle.closes(process);
+        }
     }
 
     fn attack(&mut self, count: u32) {

@@ -179,6 +179,7 @@ impl SocketProgram {
             closing: false,
             dropped: 0,
         };
+        program.oracle.lock().process_started(node, now);
         if program.is_silent() {
             program.oracle.lock().note_silent();
             return program;

@@ -56,6 +56,8 @@ pub(crate) enum Due {
     Wake(HostId),
     /// A packet reaches a host.
     Arrive(HostId, Packet),
+    /// The sender of a packet hears that it reached a host without a process.
+    Unreachable(Packet),
     /// A process starts on a host, unless one runs there.
     Start(HostId),
     /// A fault of the script.
@@ -221,6 +223,10 @@ impl World {
         if let Some(probe) = world.options.contact_probe() {
             world.oracle.judge_contacts(probe);
         }
+        if let Some(within) = world.options.question_within {
+            let probe = world.options.probe_timeout();
+            world.oracle.judge_questions(within, probe);
+        }
         world.plan();
         world
     }
@@ -291,6 +297,10 @@ impl World {
             let done = match due {
                 Due::Wake(host) => self.wake(host, at),
                 Due::Arrive(host, packet) => self.arrive(host, packet),
+                Due::Unreachable(packet) => {
+                    self.report_unreachable(&packet);
+                    Ok(())
+                }
                 Due::Start(host) => {
                     self.start(host);
                     Ok(())
@@ -402,6 +412,7 @@ impl World {
         let topology = self.options.topology;
         process.router = topology.map(|it| RouteProgram::new(&self.options, it, host));
         process.drive = self.drive(host);
+        process.scheduler = cycled(&self.options.schedulers, host).flatten();
         process.consume = match cycled(&self.options.consumes, host) {
             Some(consume) if !self.mended => consume,
             _ => Consume::Eager,
@@ -543,7 +554,7 @@ impl World {
         let Some(process) = it.process.as_mut() else {
             return Ok(());
         };
-        let ready = process.paused_until.max(process.busy_until);
+        let ready = process.runs_from(self.now);
         if ready > self.now {
             self.request(host, ready);
             return Ok(());
@@ -667,12 +678,9 @@ impl World {
                 self.note_loss(packet.sender, packet.to);
                 continue;
             }
-            let reports = match self.options.port_unreachable {
-                true => self.rng.chance(300_000),
-                false => self.options.one_machine,
-            };
-            if reports {
-                self.answer_unreachable(&packet);
+            let host = self.network.host_at(packet.to);
+            if self.options.one_machine && host.is_some_and(|host| self.is_closed(host, &packet)) {
+                self.report_unreachable(&packet);
             }
             let (sender, to) = (packet.sender, packet.to);
             let before = self.tally.not_in_time();
@@ -701,19 +709,23 @@ impl World {
         }
     }
 
-    /// Answers for a closed port by ICMP: the sender hears of it, and some later send of that
-    /// process fails instead.
-    fn answer_unreachable(&mut self, packet: &Packet) {
-        let to = self
-            .network
-            .host_at(packet.to)
-            .and_then(|host| self.hosts.get(host));
-        if to.is_some_and(|host| host.process.is_none())
-            && let Some(Host {
-                process: Some(process),
-                ..
-            }) = self.hosts.get_mut(packet.source)
-        {
+    /// Returns true if the kernel of a host reports that no process has the port to which a packet
+    /// came.
+    fn is_closed(&mut self, host: HostId, packet: &Packet) -> bool {
+        let absent = self.hosts.get(host).is_some_and(|it| it.process.is_none());
+        let speaks = match self.options.port_unreachable {
+            true => absent && self.rng.chance(300_000),
+            false => absent && self.options.one_machine,
+        };
+        speaks && host != packet.source
+    }
+
+    /// The sender of a packet hears by ICMP that its destination is closed, and some later send of
+    /// that process fails instead.
+    fn report_unreachable(&mut self, packet: &Packet) {
+        let host = self.hosts.get_mut(packet.source);
+        let process = host.and_then(|host| host.process.as_mut());
+        if let Some(process) = process.filter(|process| process.id == packet.sender) {
             if self.options.port_unreachable {
                 process.unreachable = process.unreachable.saturating_add(1).min(3);
             }
@@ -726,6 +738,12 @@ impl World {
     fn arrive(&mut self, host: HostId, packet: Packet) -> Result<(), Violation> {
         let excused = self.is_excused(host, &packet);
         let meant_for_the_dead = self.is_meant_for_the_dead(host, &packet);
+        if !self.options.one_machine && self.is_closed(host, &packet) {
+            // The report takes the way back.
+            let at = self.now + self.options.links.latency;
+            self.queue.push(at, Due::Unreachable(packet));
+            return Ok(());
+        }
         let Some(it) = self.hosts.get_mut(host) else {
             return Ok(());
         };

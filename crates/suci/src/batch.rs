@@ -134,6 +134,10 @@ impl<'a> Batch<'a> {
 impl Drop for Batch<'_> {
     fn drop(&mut self) {
         self.give_back();
+        // The call that made the batch sends it, unless the program's function panicked.
+        if std::thread::panicking() {
+            self.driver.leave_output();
+        }
     }
 }
 

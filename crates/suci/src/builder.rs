@@ -8,20 +8,21 @@ use crate::driver::{Driver, MembershipPart, Publishers, RoutesPart, no_descripto
 use crate::env;
 use crate::error::Error;
 use crate::fork::OriginalProcess;
+use crate::launcher::Launcher;
 use crate::log;
 use crate::membership::{Membership, OwnMembership};
 use crate::metrics::Responder;
 use crate::names::Names;
 use crate::node::Node;
 use crate::placement::Places;
-use crate::reach::{check_exposure, check_listen, in_book, reachable};
+use crate::reach::{check_exposure, check_listen, in_book, own_addresses, reachable};
 use crate::security::{
     KeyChanges, KeyFile, KeySource, Keyring, NodeFiles, NodeKey, PublicKeys, PublicKeysFile,
     SharedKeys,
 };
 use crate::shared::{SharedNode, owner};
 use crate::shared_memory::SharedMemory;
-use crate::statistics::{NodeInfo, Publisher, StatFile};
+use crate::statistics::{NoFile, NodeInfo, Publisher, StatFile};
 use crate::sys;
 use crate::wait::WaitPolicy;
 use std::io;
@@ -70,6 +71,7 @@ pub struct NodeBuilder {
     membership: Option<Membership>,
     shared_memory: Option<bool>,
     forward: bool,
+    ignores_supervision: bool,
 }
 
 impl NodeBuilder {
@@ -82,16 +84,17 @@ impl NodeBuilder {
 
     /// The local address. Default: the book's entry for this node; without a book, or with one from
     /// the environment that does not have the node, a port of 127.0.0.1 that the system chooses. A
-    /// book that the program named must have the node, or an address must be named here: port 0
-    /// lets the system choose.
+    /// book that the program named, even an empty one, must have the node, or an address must be
+    /// named here ([`Error::NotInBook`] otherwise): port 0 lets the system choose.
     #[must_use]
     pub fn listen(mut self, address: SocketAddr) -> Self {
         self.listen = Some(address);
         self
     }
 
-    /// The address book. Default: `SUCI_BOOK`, which must have this node if its ID is that of
-    /// `SUCI_ID`; else empty.
+    /// The address book. It needs no entry of this node if [`listen`](Self::listen) names the
+    /// address. Default: `SUCI_BOOK`, which must have this node if its ID is that of `SUCI_ID`;
+    /// else empty.
     #[must_use]
     pub fn book(mut self, book: AddressBook) -> Self {
         self.book = Some(book);
@@ -183,10 +186,11 @@ impl NodeBuilder {
 
     /// Bytes queued per peer on channels of one class before sending on these answers
     /// [`Error::WouldBlock`]. Each message counts its payload, its header and 64. Default 64 MiB. A
-    /// single longer message is taken when the class has nothing else queued. Bulk therefore never
-    /// takes the room of an urgent channel
-    /// ([`Peer::set_channel_priority`](crate::Peer::set_channel_priority)); a peer's queue holds at
-    /// most this much for each of the eight classes that the program uses. An acknowledged message
+    /// single longer message is taken when the class has nothing else queued, and a group's in any
+    /// case when that group has none queued. Bulk therefore never takes the room of an urgent
+    /// channel ([`Peer::set_channel_priority`](crate::Peer::set_channel_priority)); a peer's queue
+    /// holds at most this much for each of the eight classes that the program uses, and a message
+    /// for each channel of a group. An acknowledged message
     /// that follows an unacknowledged one of its channel still counts: with all of its bytes if it
     /// has at most 256, otherwise with 64. `u64::MAX` lifts the limit, for a program that itself
     /// sends no more while [`Peer::queue_len`](crate::Peer::queue_len) says that a peer is behind;
@@ -213,6 +217,16 @@ impl NodeBuilder {
     #[must_use]
     pub fn max_peers(mut self, count: usize) -> Self {
         self.config.max_peers = count;
+        self
+    }
+
+    /// Judges the silence of processes that a launcher supervises like that of others. Otherwise
+    /// the limits of silence do not hold for them: `suci run` reports each end of a process, so
+    /// that one which starts late or is stopped in a debugger is [`Quiet`](crate::Event::Quiet),
+    /// and is never given up.
+    #[must_use]
+    pub fn ignore_supervision(mut self) -> Self {
+        self.ignores_supervision = true;
         self
     }
 
@@ -308,8 +322,9 @@ impl NodeBuilder {
     /// Whether the node keeps its counters in a file in memory, where `suci stat` and `suci top`
     /// see them. The file has 100 KiB and is for this user alone. It is in `$XDG_RUNTIME_DIR/suci`,
     /// `/dev/shm/suci-UID` or `/tmp/suci-UID`, the first that is no disk, and goes away when the
-    /// node is closed. Default: yes; where no file can be made there is none, which is no error.
-    /// See [`statistics`](crate::statistics).
+    /// node is closed. Default: yes. Where no file can be made there is none, which is no error:
+    /// the log has a warning with the reason, and [`check`](crate::statistics::check) tells it. See
+    /// [`statistics`](crate::statistics).
     #[must_use]
     pub fn statistics(mut self, on: bool) -> Self {
         self.no_statistics = !on;
@@ -416,6 +431,14 @@ impl NodeBuilder {
         SharedNode::start(self.prepare(threads)?)
     }
 
+    /// The launcher's pipe, for the node that the environment describes.
+    fn launcher(&self, described: bool) -> Result<Option<Launcher>, Error> {
+        match described {
+            true => env::launcher(self.ignores_supervision),
+            false => Ok(None),
+        }
+    }
+
     /// Prepares everything but the `count` threads.
     fn prepare(mut self, count: usize) -> Result<Opened, Error> {
         let process =
@@ -427,7 +450,7 @@ impl NodeBuilder {
         } else {
             None
         };
-        let launcher = if described { env::launcher()? } else { None };
+        let launcher = self.launcher(described)?;
         let id = self.take_id()?;
         if self.membership.is_some() {
             self.config.accept = AcceptPolicy::Anyone;
@@ -632,7 +655,10 @@ impl NodeBuilder {
         let now = Clock.now();
         let trouble = Error::io("memory for the statistics that metrics are read from");
         let named = (!self.no_statistics).then(|| Publisher::new(about, now));
-        let mut publisher = named.and_then(Result::ok);
+        let mut publisher = named.and_then(|made| {
+            let tell = |error: &NoFile| log::no_statistics(about.node, error);
+            made.inspect_err(tell).ok()
+        });
         let mut responder = None;
         if let Some(address) = self.metrics {
             let path = publisher.as_ref().and_then(Publisher::path);
@@ -689,19 +715,33 @@ impl NodeBuilder {
         let first = match reserved {
             Some(socket) => Udp::from_socket(socket, &options)
                 .map_err(Error::io("setting the inherited socket up"))?,
-            None => {
-                let listen = self.listen.or(book.get(id).is_none().then_some(ANYWHERE));
-                let address = listen.as_ref().map(std::slice::from_ref);
-                let blame = |error| match listen {
-                    Some(_) => error,
-                    None => book.blame(id, error),
-                };
-                let addresses = address.unwrap_or_else(|| book.addresses(id));
-                self.bind(addresses, &options, blame, beyond_loopback)?
-            }
+            None => self.listen_at(book, id, &options, beyond_loopback)?,
         };
         self.backend_kind()?
             .open(first, count, &options, self.faults)
+    }
+
+    /// Takes the socket that systemd opened at the node's address, or binds one.
+    fn listen_at(
+        &self,
+        book: &AddressBook,
+        id: NodeId,
+        options: &UdpOptions,
+        beyond_loopback: bool,
+    ) -> Result<Udp, Error> {
+        let listen = self.listen.as_ref().map(std::slice::from_ref);
+        let own = own_addresses(book, id);
+        let named = listen.unwrap_or(&own);
+        if let Some(socket) = env::activated(named)? {
+            let trouble = Error::io("setting the socket of systemd up");
+            return Udp::from_socket(socket, options).map_err(trouble);
+        }
+        let blame = |error| match listen.is_some() || named.is_empty() {
+            true => error,
+            false => book.blame(id, error),
+        };
+        let addresses = if named.is_empty() { &[ANYWHERE] } else { named };
+        self.bind(addresses, options, blame, beyond_loopback)
     }
 
     /// Binds a socket at the first of these addresses at which that works; else returns the error
@@ -813,7 +853,8 @@ fn random_id() -> Result<NodeId, Error> {
 
 pub(crate) fn bind_error(address: SocketAddr, source: io::Error) -> Error {
     match source.kind() {
-        io::ErrorKind::AddrInUse => Error::AddressInUse { address },
+        // No program has chosen port 0: the system has no other port left.
+        io::ErrorKind::AddrInUse if address.port() != 0 => Error::AddressInUse { address },
         _ => Error::Bind { address, source },
     }
 }

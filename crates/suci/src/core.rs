@@ -9,8 +9,8 @@ use crate::sys::{self, EventFd, IdentifiedFd, TimerFd};
 use crate::waker::Wakes;
 use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use suci_proto::time::Instant;
 
@@ -30,11 +30,16 @@ pub(crate) struct Core {
     event_fd: EventFd,
     /// The program asked for the descriptor, which must be kept up to date from then on.
     exposed: AtomicBool,
-    /// The descriptors that the child of a fork closes: all but `epoll`, which the program may
-    /// hold.
+    /// The descriptors that the child of a fork closes with its first call: all but those that are
+    /// `held`.
     copies: Vec<IdentifiedFd>,
+    /// The descriptors that a child closes only when it drops the node: `epoll`, which its program
+    /// may hold until then, and the wake-up's.
+    held: [OnceLock<IdentifiedFd>; 2],
     /// True once the child of a fork has closed its copies of the descriptors.
     abandoned: AtomicBool,
+    /// The same of those that are held.
+    given_back: AtomicBool,
     /// Wakes the helper out of its sleep on the socket.
     pub(crate) helper_event_fd: EventFd,
     /// Output that calls left for the next call.
@@ -67,6 +72,10 @@ impl Core {
         let copies = copies.map(IdentifiedFd::new).collect();
         let epoll =
             sys::epoll_of(&[timer_fd.as_raw_fd(), event_fd.as_raw_fd()]).map_err(&io_error)?;
+        let held = [
+            OnceLock::from(IdentifiedFd::new(epoll.as_raw_fd())),
+            OnceLock::new(),
+        ];
         Ok(Self {
             lock: OwnershipLock::new(Work {
                 driver,
@@ -80,7 +89,9 @@ impl Core {
             event_fd,
             exposed: AtomicBool::new(false),
             copies,
+            held,
             abandoned: AtomicBool::new(false),
+            given_back: AtomicBool::new(false),
             helper_event_fd,
             holds: Holds::new(),
             alone: AtomicBool::new(false),
@@ -124,6 +135,18 @@ impl Core {
         forked
     }
 
+    /// In the child of a fork: closes every descriptor that the node had when it forked. The
+    /// program gives its handle back.
+    pub(crate) fn abandon(&self) {
+        if self.is_forked() && !self.given_back.swap(true, Ordering::Relaxed) {
+            for held in self.held.iter().filter_map(OnceLock::get) {
+                // SAFETY: as in `is_forked`; the program that asked for the descriptor has given
+                // the node back, with which it is valid.
+                unsafe { held.close_if_same() };
+            }
+        }
+    }
+
     /// Returns the wake-up that ends the waits of the program's calls. The first call makes it and
     /// adds it to the node's descriptor.
     pub(crate) fn wakes(&self) -> Result<Arc<Wakes>, Error> {
@@ -134,6 +157,8 @@ impl Core {
         let wakes = Arc::new(Wakes::new()?);
         let io_error = Error::io("watching the descriptor that wakes the node");
         sys::watch(&self.epoll, wakes.as_raw_fd()).map_err(io_error)?;
+        let [_, held] = &self.held;
+        let _ = held.set(IdentifiedFd::new(wakes.as_raw_fd()));
         driver.wakes = Some(Arc::clone(&wakes));
         Ok(wakes)
     }
@@ -238,11 +263,9 @@ impl DerefMut for DriverGuard<'_> {
 
 impl Drop for DriverGuard<'_> {
     fn drop(&mut self) {
-        // After a panic, sending would call a steering function that panicked again. The program
-        // can fork while it holds the driver (`Batch`): the child's descriptors are closed by then,
-        // and the number of the eventfd may name another descriptor.
+        // The program can fork while it holds the driver (`Batch`): the child's descriptors are
+        // closed by then, and the number of the eventfd may name another descriptor.
         if let Some(hold) = self.work.driver.hold_number()
-            && !std::thread::panicking()
             && !self.core.is_forked()
         {
             if !self.core.alone.load(Ordering::Relaxed) {
@@ -252,7 +275,8 @@ impl Drop for DriverGuard<'_> {
                         self.core.helper_event_fd.signal();
                     }
                 });
-            } else if self.coalescer.holds_messages() {
+            } else if self.coalescer.holds_messages() && !std::thread::panicking() {
+                // After a panic, sending would call a steering function that panicked again.
                 self.coalescer.allowed = false;
                 self.send_accepted_now();
             }

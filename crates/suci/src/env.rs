@@ -6,10 +6,12 @@ use crate::error::{BookError, Error};
 use crate::launcher::{self, Launcher, Notice};
 use crate::security::{KeyError, KeyFile, KeySource, NodeFiles, PublicKeysFile};
 use crate::sys;
-use std::net::UdpSocket;
+use std::collections::BTreeSet;
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{FromRawFd, RawFd};
 use std::sync::{Mutex, PoisonError};
 use suci_net::fault::{FaultSpec, FaultSpecError};
+pub use suci_proto::ProcessEnd;
 use suci_proto::types::NodeId;
 
 /// This process's node ID.
@@ -21,9 +23,9 @@ pub const BOOK: &str = "SUCI_BOOK";
 /// A descriptor of a UDP socket that is already bound to this node's address, so that no other
 /// process can take the port between its choice and its use.
 pub const FD: &str = "SUCI_FD";
-/// A descriptor of a pipe from which to read which processes of the launch have ended: lines as
-/// [`notice`] makes them. The first node that is opened with the environment's ID reads it. The
-/// library skips lines that it does not know.
+/// A descriptor of a pipe from which to read which processes of the launch have ended, and whose
+/// ends would be reported: lines as [`notice`] and [`supervision`] make them. The first node that
+/// is opened with the environment's ID reads it. The library skips lines that it does not know.
 pub const NOTICES: &str = "SUCI_NOTICES";
 /// Faults to inject into the packets of nodes whose builders name none, written as a [`FaultSpec`]:
 /// for tests of any program.
@@ -49,6 +51,13 @@ pub const BACKEND: &str = "SUCI_BACKEND";
 /// [shared memory](crate::NodeBuilder::shared_memory): 1 or 0.
 pub const SHARED_MEMORY: &str = "SUCI_SHARED_MEMORY";
 
+/// The number of sockets that systemd opened for the process [`LISTEN_PID`], from descriptor 3 on
+/// (`sd_listen_fds(3)`). A node takes one of UDP: that of the address at which it is to listen, or
+/// if neither its builder nor the book says one, the first. A process takes each one once.
+pub const LISTEN_FDS: &str = "LISTEN_FDS";
+/// The process that [`LISTEN_FDS`] is for. Others ignore both variables.
+pub const LISTEN_PID: &str = "LISTEN_PID";
+
 /// A variable's value, if it is set.
 fn value(name: &'static str) -> Result<Option<String>, Error> {
     match std::env::var(name) {
@@ -59,6 +68,18 @@ fn value(name: &'static str) -> Result<Option<String>, Error> {
             &value.to_string_lossy(),
             "not Unicode: set it anew",
         )),
+    }
+}
+
+/// The file that a variable names, if it is set.
+fn file(name: &'static str) -> Result<Option<String>, Error> {
+    match value(name)? {
+        Some(path) if path.is_empty() => Err(wrong(
+            name,
+            "",
+            "it names no file: name one, or unset the variable",
+        )),
+        path => Ok(path),
     }
 }
 
@@ -118,7 +139,7 @@ pub fn size() -> Result<Option<u32>, Error> {
 /// ID the environment tells, and for all others. A node that is missing in the books, or does not
 /// know all others, would wait until it gives up.
 pub(crate) fn book(own: Option<NodeId>) -> Result<Option<AddressBook>, Error> {
-    let Some(path) = value(BOOK)? else {
+    let Some(path) = file(BOOK)? else {
         return Ok(None);
     };
     let book = AddressBook::read(&path).map_err(|error| match error {
@@ -142,17 +163,32 @@ pub(crate) fn book(own: Option<NodeId>) -> Result<Option<AddressBook>, Error> {
 }
 
 /// The line that a launcher writes to the pipe of each of its other processes ([`NOTICES`]) when
-/// the process of `node` has ended; `for_good`: no other takes its place. It is `1 died ID` or `1
-/// gone ID`, in ASCII, with one space between the words and a newline at the end; the first word is
-/// the version.
+/// the process of `node` has ended. It is `1 died ID` if another takes its place, `1 gone ID` if
+/// none does and it ended in order, and `1 failed ID` if none does and it failed. The line is in
+/// ASCII, with one space between the words and a newline at the end; the first word is the version.
 #[must_use]
-pub fn notice(node: NodeId, for_good: bool) -> String {
-    launcher::line(Notice { node, for_good })
+pub fn notice(node: NodeId, end: ProcessEnd) -> String {
+    launcher::line(Notice::Ended { node, end })
+}
+
+/// The line that a launcher writes to the pipe of each process ([`NOTICES`]), before any other, if
+/// it starts the processes of the nodes from `first` to `last` and reports each of their ends
+/// ([`notice`]). Silence of any length then shows nothing about them: a process that starts late,
+/// or is stopped in a debugger, is reported as [`Quiet`](crate::Event::Quiet) instead of lost, and
+/// never given up. That holds until its end is reported, or the launcher's end of the pipe is
+/// closed. The line is `1 supervised FIRST LAST`, in ASCII.
+#[must_use]
+pub fn supervision(first: NodeId, last: NodeId) -> String {
+    launcher::line(Notice::Supervised {
+        first,
+        last,
+        supervised: true,
+    })
 }
 
 /// The pipe from the launcher, if the environment tells it and no node took it yet; nothing if none
 /// is open there, as in a process that the launched one started.
-pub(crate) fn launcher() -> Result<Option<Launcher>, Error> {
+pub(crate) fn launcher(ignores_supervision: bool) -> Result<Option<Launcher>, Error> {
     static TAKEN: Mutex<bool> = Mutex::new(false);
     let Some(value) = value(NOTICES)? else {
         return Ok(None);
@@ -167,7 +203,11 @@ pub(crate) fn launcher() -> Result<Option<Launcher>, Error> {
     // read only here and acted upon only once: nothing else in the process owns it.
     let pipe = unsafe { sys::take_pipe(fd) };
     *taken = pipe.is_ok();
-    Ok(pipe.ok().map(Launcher::new))
+    let mut launcher = pipe.ok().map(Launcher::new);
+    if let Some(launcher) = launcher.as_mut().filter(|_| ignores_supervision) {
+        launcher.ignore_supervision();
+    }
+    Ok(launcher)
 }
 
 /// The faults that `node` is to suffer, if the environment tells them. Each node has a seed of its
@@ -186,8 +226,8 @@ pub(crate) fn faults(node: NodeId) -> Result<Option<FaultSpec>, Error> {
 
 /// The files of the node's keys, if the environment names some.
 pub(crate) fn keys() -> Result<Option<KeySource>, Error> {
-    let cluster = value(KEY_FILE)?.map(KeyFile::new);
-    let (own, public) = (value(NODE_KEY_FILE)?, value(PUBLIC_KEYS_FILE)?);
+    let cluster = file(KEY_FILE)?.map(KeyFile::new);
+    let (own, public) = (file(NODE_KEY_FILE)?, file(PUBLIC_KEYS_FILE)?);
     Ok(match (cluster, own, public) {
         (None, None, None) => None,
         (Some(file), None, None) => Some(KeySource::ClusterFile(file)),
@@ -259,4 +299,39 @@ pub(crate) fn socket() -> Result<Option<UdpSocket>, Error> {
     // by the variable alone, which is read only here and acted upon only once: nothing else in the
     // process owns it.
     Ok(Some(unsafe { UdpSocket::from_raw_fd(fd) }))
+}
+
+/// The socket that systemd opened for this process at one of these addresses, or any if there are
+/// none, and that no node took yet.
+pub(crate) fn activated(wanted: &[SocketAddr]) -> Result<Option<UdpSocket>, Error> {
+    const FIRST: RawFd = 3;
+    static TAKEN: Mutex<BTreeSet<RawFd>> = Mutex::new(BTreeSet::new());
+    if value(LISTEN_PID)?.and_then(|pid| book::number(&pid)) != Some(std::process::id()) {
+        return Ok(None);
+    }
+    let count = number(LISTEN_FDS)?.unwrap_or(0);
+    let end = RawFd::try_from(count).map_or(RawFd::MAX, |count| count.saturating_add(FIRST));
+    let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let open = (FIRST..end).take_while(|fd| taken.contains(fd) || sys::is_open(*fd));
+    let fits = |fd: &RawFd| {
+        let at = sys::udp_address(*fd);
+        at.is_some_and(|at| wanted.is_empty() || wanted.iter().any(|&to| is_same(at, to)))
+    };
+    let found = open.filter(|fd| !taken.contains(fd)).find(fits);
+    let Some(fd) = found else {
+        return Ok(None);
+    };
+    sys::close_on_exec(fd).map_err(Error::io("marking systemd's socket close-on-exec"))?;
+    taken.insert(fd);
+    // SAFETY: `fd` is an open UDP socket. systemd opened it for this process and named it by the
+    // variables alone, which are read only here and acted upon only once for each descriptor:
+    // nothing else in the process owns it.
+    Ok(Some(unsafe { UdpSocket::from_raw_fd(fd) }))
+}
+
+/// Whether a socket at one address serves the other one. For all addresses of a host systemd opens
+/// one of IPv6, which serves IPv4, too.
+fn is_same(one: SocketAddr, other: SocketAddr) -> bool {
+    let all = one.ip().is_unspecified() && other.ip().is_unspecified();
+    one.port() == other.port() && (all || one.ip().to_canonical() == other.ip().to_canonical())
 }

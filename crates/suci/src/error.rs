@@ -199,10 +199,14 @@ pub enum Error {
         /// The channel.
         channel: ChannelId,
     },
-    /// The peer lets no more channels be opened. It lets a node have one for each 128 B of the
-    /// window that it promised the session, at least 1,024 and at most 65,536. The window follows
-    /// from its [`NodeBuilder::memory`](crate::NodeBuilder::memory). Finished channels whose
-    /// numbers do not follow one another count, too: each gap is as much to remember as a channel.
+    /// The peer lets no more channels be opened. Until it has said how many it lets, messages on up
+    /// to 65,536 channels are accepted; those on too many get
+    /// [`NotDelivered`](crate::Event::NotDelivered) with the reason
+    /// [`TOO_MANY_CHANNELS`](crate::TOO_MANY_CHANNELS). It lets a node have one for each 128 B of
+    /// the window that it promised the session, at least 1,024 and at most 65,536. The window
+    /// follows from its [`NodeBuilder::memory`](crate::NodeBuilder::memory). Finished channels
+    /// whose numbers do not follow one another count, too: each gap is as much to remember as a
+    /// channel.
     #[error(
         "{open} channels to node {to} are open, as many as it allows: finish those that are done, \
          number new ones upwards without gaps, or raise memory at node {to}"
@@ -318,7 +322,11 @@ pub enum Error {
         problem: String,
     },
     /// Some messages were not acknowledged.
-    #[error("not everything was delivered: {}; the events tell the outcome", Unflushed(.peers))]
+    #[error(
+        "not everything was delivered: {}; events tell the outcome of each message sent with notify, at the latest when its \
+         session ends",
+        Unflushed(.peers)
+    )]
     NotFlushed {
         /// Peers, and how many messages each had not acknowledged or will never get.
         peers: Vec<(NodeId, u64)>,
@@ -342,7 +350,8 @@ pub enum Error {
     /// receives messages of other channels.
     #[error(
         "message {number} of {length} bytes on channel {} from node {from} waits for an answer, since it is longer than {limit} \
-         bytes (max_message, at most half of memory): accept it, also into a buffer of the program, refuse it, or raise max_message",
+         bytes (max_message, at most half of memory): call accept or refuse, or accept_into with a buffer of that length; \
+         or raise max_message",
         .channel.0
     )]
     NeedsAnswer {
@@ -382,7 +391,8 @@ pub enum Error {
     /// A peer could not be added.
     #[error(transparent)]
     Peer(#[from] PeerError),
-    /// The program named a book that does not say where this node is, and no address.
+    /// The program named a book that does not say where this node is (an empty one says nothing),
+    /// and no address.
     #[error(
         "node {node} is not in its {book}: enter it there, or set where it listens (listen; 127.0.0.1:0 for any port)"
     )]
@@ -426,6 +436,13 @@ fn remedy_at(address: SocketAddr, error: &io::Error) -> Option<&'static str> {
         SocketAddr::V6(at) if at.ip().is_unicast_link_local() && at.scope_id() == 0 => {
             Some(NO_ZONE)
         }
+        SocketAddr::V4(at)
+            if at.ip().is_loopback() && error.raw_os_error() == Some(libc::EADDRNOTAVAIL) =>
+        {
+            Some(
+                "loopback has no such address here: start it, as root (`ip link set lo up`), or listen at [::1]",
+            )
+        }
         _ => remedy(error).or(Some("use an address of this machine")),
     }
 }
@@ -436,6 +453,10 @@ fn remedy(error: &io::Error) -> Option<&'static str> {
         libc::EACCES => Some("ports below 1024 need privileges: choose another"),
         libc::EMFILE => Some("raise the limit of open files (ulimit -n)"),
         libc::ENFILE => Some("raise fs.file-max"),
+        // Of a port that the system was to choose: others are `Error::AddressInUse`.
+        libc::EADDRINUSE => Some(
+            "all ports of net.ipv4.ip_local_port_range are taken: widen it, or close some sockets",
+        ),
         libc::ENOMEM => Some("free memory, or raise its limit (ulimit -v)"),
         // In this library only the start of a thread fails so.
         libc::EAGAIN => Some("raise the limit of threads (ulimit -u)"),
@@ -658,6 +679,7 @@ impl Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::builder::bind_error;
 
     #[test]
     fn limits_of_the_system_are_named_with_their_remedy() {
@@ -691,7 +713,18 @@ mod tests {
                     address,
                     source: system(libc::EADDRNOTAVAIL),
                 },
+                "(`ip link set lo up`), or listen at [::1]",
+            ),
+            (
+                Error::Bind {
+                    address: "192.0.2.1:7000".parse().unwrap(),
+                    source: system(libc::EADDRNOTAVAIL),
+                },
                 "; use an address of this machine",
+            ),
+            (
+                bind_error("127.0.0.1:0".parse().unwrap(), system(libc::EADDRINUSE)),
+                "; all ports of net.ipv4.ip_local_port_range are taken: widen it, or close some sockets",
             ),
             (
                 Error::Bind {

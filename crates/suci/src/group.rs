@@ -58,10 +58,10 @@ const _: () = assert!(
 ///
 /// ```
 /// # use std::time::Duration;
-/// # use suci::{AddressBook, Node, NodeId};
+/// # use suci::{Node, NodeId};
 /// use suci::group::{Group, Sum};
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let mut node = Node::builder().id(NodeId(0)).book(AddressBook::new()).open()?;
+/// # let mut node = Node::builder().id(NodeId(0)).open()?;
 /// # let members = [NodeId(0)];
 /// let mut group = Group::new(&node, 1, &members)?;
 /// let mut heat = [1.5, 2.5];

@@ -51,7 +51,7 @@
 //! | `waker`: [`Waker`] | another thread or a signal handler ends a wait |
 //! | `flush` | waits until everything is acknowledged |
 //! | `peer(id)`: [`Peer`] | one peer: |
-//! | … `options`, `set_options` ([`PeerOptions`]) | throughput or early answers; whose packets go first; congestion controller; bytes per second at most; how long silence is borne; keep-alive; manual retransmission |
+//! | … `configure`, `options`, `set_options` ([`PeerOptions`]) | throughput or early answers; whose packets go first; congestion controller; bytes per second at most; how long silence is borne; keep-alive; manual retransmission |
 //! | … `set_channel_priority`, `finish_channel` | how urgent a channel is; no more messages go on it, and both ends forget it |
 //! | … `cancel` | takes back the messages with one token of which nothing was sent |
 //! | … `queue_len`, `delivered`, `remote_window`, `stats`, `controller` | what is acknowledged and what is not; how much the peer will take now; what was counted, and why messages waited |
@@ -189,8 +189,8 @@ pub use suci_proto::{
     AcceptPolicy, CANCELLED, Config, ConfigError, ControllerChoice, Counters, Data, Decision,
     EXPIRED, EndReason, Event, Filter, IncomingError, Link, LostCause, MessageOutcome,
     NOT_PERMITTED, Observation, Outcome, PeerError, PeerInfo, PeerOptions, PeerStats, Priority,
-    PriorityError, ReceiveBuffer, RefusedReason, RouteCounters, ShareStats, Side, Steer, Traffic,
-    UNNUMBERED, Unreachable, WaitReason, Waited, Waits,
+    PriorityError, ReceiveBuffer, RefusedReason, RouteCounters, ShareStats, Side, Steer,
+    TOO_MANY_CHANNELS, Traffic, UNNUMBERED, Unreachable, WaitReason, Waited, Waits,
 };
 pub use wait::WaitPolicy;
 pub use waker::Waker;

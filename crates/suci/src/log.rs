@@ -6,6 +6,7 @@
 
 use crate::driver::Driver;
 use crate::security::{Cipher, KeyError, KeyId};
+use crate::statistics::NoFile;
 use std::net::SocketAddr;
 use suci_proto::LogRecord;
 use suci_proto::types::NodeId;
@@ -39,6 +40,11 @@ pub(crate) fn keys_changed(node: NodeId, keys: &[KeyId]) {
 /// the node may soon be the only one without the new key.
 pub(crate) fn key_file_unusable(node: NodeId, error: &KeyError) {
     warn!(target: TARGET, node = node.0, %error, "the node keeps its keys");
+}
+
+/// A node has no statistics file.
+pub(crate) fn no_statistics(node: NodeId, error: &NoFile) {
+    warn!(target: TARGET, node = node.0, %error, "statistics are not published");
 }
 
 impl Driver {
@@ -89,7 +95,7 @@ fn write(node: NodeId, record: &LogRecord) {
             debug!(target: TARGET, node, peer, address = %from, packet, %reason, "packet dropped");
         }
         LogRecord::Refuses { peer, to, reason } => {
-            debug!(target: TARGET, node, peer = peer.0, address = %to, ?reason, "refuses a peer");
+            debug!(name: "refuses", target: TARGET, node, peer = peer.0, address = %to, ?reason, remedy = %reason, "refuses a peer");
         }
         LogRecord::Refused { peer, reason } => {
             debug!(target: TARGET, node, peer = peer.0, ?reason, remedy = %reason, "connection refused");

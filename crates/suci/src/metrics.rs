@@ -6,6 +6,7 @@
 //! are bounded. The kernel hands over only connections that brought a byte, so those that say
 //! nothing take no slot.
 
+use crate::builder::bind_error;
 use crate::error::Error;
 use crate::statistics::{
     Field, FieldKind, MAX_PEERS, NODE_FIELDS, PEER_FIELDS, SOCKET_FIELDS, Snapshot, StatFile,
@@ -60,10 +61,7 @@ struct Shared {
 impl Responder {
     /// Answers at `address` from `file`.
     pub(crate) fn new(address: SocketAddr, file: StatFile) -> Result<Self, Error> {
-        let listener = TcpListener::bind(address).map_err(|source| match source.kind() {
-            io::ErrorKind::AddrInUse => Error::AddressInUse { address },
-            _ => Error::Bind { address, source },
-        })?;
+        let listener = TcpListener::bind(address).map_err(|source| bind_error(address, source))?;
         let trouble = Error::io("starting the thread that serves metrics");
         // A connection that is gone again must not make accepting block.
         listener.set_nonblocking(true).map_err(&trouble)?;

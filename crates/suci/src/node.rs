@@ -167,7 +167,9 @@ impl Node {
     }
 
     /// Enters a node and its address into the book; a known node's address is replaced for its next
-    /// connection.
+    /// connection. If the address is new and the node's process is known to have died, its session
+    /// ends by [`EndReason::ProcessDied`](crate::EndReason::ProcessDied), and calls go to the
+    /// process at the new address.
     ///
     /// # Errors
     /// [`Error::Peer`], [`Error::PlainOnNetwork`], [`Error::Unreachable`].
@@ -305,6 +307,13 @@ impl Node {
             }
             sent => sent,
         }
+    }
+
+    /// In the child of a fork: closes the descriptors of the parent's node, as dropping it does.
+    /// For the C library, whose node may have been inside a call of another thread at the fork.
+    #[doc(hidden)]
+    pub fn abandon(&self) {
+        self.core.abandon();
     }
 
     /// Sends several messages as one batch: small ones share packets, and nothing leaves before
@@ -659,6 +668,7 @@ impl Drop for Node {
     fn drop(&mut self) {
         if self.core.is_forked() {
             // The parent's sessions, and a thread that does not exist here: nothing is ours to end.
+            self.core.abandon();
             std::mem::forget(Arc::clone(&self.core));
             std::mem::forget(self.helper.take());
             return;

@@ -16,11 +16,11 @@ use suci_proto::{Engine, PeerOptions, PeerStats, Priority, SendError, Steer};
 ///
 /// ```
 /// # fn main() -> Result<(), suci::Error> {
-/// use suci::{ChannelId, Error, Mode, Node, NodeId, PeerOptions, Priority};
+/// use suci::{ChannelId, Error, Mode, Node, NodeId, Priority};
 /// let mut node = Node::builder().id(NodeId(1)).open()?;
 /// node.add_peer(NodeId(0), "127.0.0.1:7000".parse().unwrap())?;
 /// let peer = node.peer(NodeId(0));
-/// peer.set_options(PeerOptions { mode: Mode::Throughput, ..peer.options()? })?;
+/// peer.configure(|options| options.mode = Mode::Throughput)?;
 /// // Questions overtake the bulk on other channels.
 /// peer.set_channel_priority(ChannelId(1), Priority::new(6, 16).unwrap())?;
 /// peer.suspend()?;
@@ -78,19 +78,29 @@ impl Peer<'_> {
         options.map_err(|error| Error::from_send(self.id, error))
     }
 
-    /// Decides about the peer, for all its sessions and connections from now on. Begin with
-    /// [`Peer::options`] and change what should be different. Of two threads that do so at the
-    /// same time the later one wins.
+    /// Changes options of the peer, for all its sessions and connections from now on. Other options
+    /// stay, also when several threads change some at the same time. A [`SharedNode`] runs `change`
+    /// on the thread that serves the peer.
+    ///
+    /// # Errors
+    /// As [`Peer::set_options`]. `change` is not run for an unknown peer.
+    pub fn configure(
+        &self,
+        change: impl FnOnce(&mut PeerOptions) + Send + 'static,
+    ) -> Result<(), Error> {
+        let changed =
+            self.change(move |engine, id| engine.change_options(Clock.now(), id, change))?;
+        changed.map_err(|error| Error::from_options(self.id, error))
+    }
+
+    /// Sets all options of the peer, for all its sessions and connections from now on.
+    /// [`Peer::configure`] changes some and leaves the others.
     ///
     /// # Errors
     /// [`Error::UnknownPeer`]; [`Error::Config`] for a limit of silence that is
     /// out of its range. Nothing changes then.
     pub fn set_options(&self, options: PeerOptions) -> Result<(), Error> {
-        let changed = self.change(move |engine, id| {
-            let now = Clock.now();
-            engine.change_options(now, id, |old| *old = options)
-        })?;
-        changed.map_err(|error| Error::from_options(self.id, error))
+        self.configure(move |old| *old = options)
     }
 
     /// Sets how urgent a channel is beside other channels of the peer, in both directions. If its

@@ -51,6 +51,33 @@ pub(crate) fn reachable(
     }
 }
 
+/// Returns the addresses of node `id` in the book, those first from which most other nodes can be
+/// reached. A name may have addresses of both families, and other nodes of one only.
+pub(crate) fn own_addresses(book: &AddressBook, id: NodeId) -> Vec<SocketAddr> {
+    let own = book.addresses(id);
+    if own.len() < 2 {
+        return own.to_vec();
+    }
+    let others = book.iter().filter(|(node, _)| *node != id);
+    let others: Vec<_> = others.map(|(node, _)| book.addresses(node)).collect();
+    best_first(own, &others)
+}
+
+/// Sorts addresses of this host by how many of the others' none can be reached from there.
+fn best_first(own: &[SocketAddr], others: &[&[SocketAddr]]) -> Vec<SocketAddr> {
+    let arrives = |from: SocketAddr, to: SocketAddr| {
+        let crosses = stays_here(from.ip()) && !stays_here(to.ip());
+        unreachable(from, to).is_none() && !crosses
+    };
+    let misses = |from: &SocketAddr| {
+        let missed = |all: &&&[SocketAddr]| !all.iter().any(|to| arrives(*from, *to));
+        others.iter().filter(missed).count()
+    };
+    let mut sorted = own.to_vec();
+    sorted.sort_by_cached_key(misses);
+    sorted
+}
+
 fn stays_here(ip: IpAddr) -> bool {
     ip.to_canonical().is_loopback()
 }
@@ -112,19 +139,36 @@ pub(crate) fn check_exposure(beyond_loopback: bool, address: SocketAddr) -> Resu
     }
 }
 
-/// Refuses a book that has others, but not this node.
+/// Refuses a book without this node, whether it has others or none.
 pub(crate) fn in_book(book: &AddressBook, node: NodeId) -> Result<(), Error> {
-    if book.is_empty() || book.get(node).is_some() {
+    if book.get(node).is_some() {
         return Ok(());
     }
+    let empty = if book.is_empty() { "empty " } else { "" };
     let file = book.source().map(|file| format!(" {file}"));
-    let book = format!("address book{}", file.unwrap_or_default());
+    let book = format!("{empty}address book{}", file.unwrap_or_default());
     Err(Error::NotInBook { node, book })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_is_listened_at_where_most_others_are_reached() {
+        let all = |text: &str| -> Vec<SocketAddr> {
+            text.split(' ').map(|at| at.parse().unwrap()).collect()
+        };
+        for (own, others, best) in [
+            ("[::1]:7 127.0.0.1:7", "127.0.0.1:8", "127.0.0.1:7"),
+            ("127.0.0.1:7 [::1]:7", "[::1]:8", "[::1]:7"),
+            ("[::1]:7 127.0.0.1:7", "127.0.0.1:8 [::1]:8", "[::1]:7"),
+            ("127.0.0.1:7 192.0.2.1:7", "192.0.2.2:8", "192.0.2.1:7"),
+        ] {
+            let sorted = best_first(&all(own), &[&all(others)]);
+            assert_eq!(sorted.first(), best.parse().ok().as_ref(), "{own} {others}");
+        }
+    }
 
     #[test]
     fn addresses_that_nothing_can_reach_are_known() {

@@ -3,8 +3,8 @@
 pub(crate) mod local;
 
 use std::io;
-use std::mem::MaybeUninit;
-use std::net::TcpListener;
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
@@ -260,13 +260,19 @@ fn nanos_of(clock: libc::clockid_t) -> u64 {
 
 /// Bytes that cannot be guessed.
 pub(crate) fn random<const N: usize>() -> io::Result<[u8; N]> {
-    const { assert!(N <= 256, "longer requests may be cut short") };
     let mut bytes = [0_u8; N];
+    fill_random(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The same in the caller's memory: for secrets, which should have no copy elsewhere.
+pub(crate) fn fill_random<const N: usize>(bytes: &mut [u8; N]) -> io::Result<()> {
+    const { assert!(N <= 256, "longer requests may be cut short") };
     loop {
         // SAFETY: the buffer is N bytes long.
         let count = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), N, 0) };
         match usize::try_from(count) {
-            Ok(count) if count == N => return Ok(bytes),
+            Ok(count) if count == N => return Ok(()),
             Ok(_) => {}
             Err(_) => {
                 let error = io::Error::last_os_error();
@@ -322,6 +328,20 @@ pub(crate) fn user() -> libc::uid_t {
     unsafe { libc::geteuid() }
 }
 
+/// The groups that this process acts for.
+pub(crate) fn groups() -> Vec<libc::gid_t> {
+    // SAFETY: asks for a number, and cannot fail.
+    let mut all = vec![unsafe { libc::getegid() }];
+    // SAFETY: with a size of 0 the call only returns the number of groups.
+    let count = unsafe { libc::getgroups(0, std::ptr::null_mut()) };
+    let mut others = vec![0; usize::try_from(count).unwrap_or(0)];
+    // SAFETY: `others` has room for `count` groups; if there are more by now, the call fails.
+    let count = unsafe { libc::getgroups(count.max(0), others.as_mut_ptr()) };
+    others.truncate(usize::try_from(count).unwrap_or(0));
+    all.append(&mut others);
+    all
+}
+
 fn status(fd: RawFd) -> io::Result<libc::stat> {
     let mut about = MaybeUninit::<libc::stat>::uninit();
     // SAFETY: `about` has the type that the kernel fills, outlives the call, and is read only if it
@@ -350,6 +370,23 @@ pub(crate) fn is_datagram_socket(fd: RawFd) -> bool {
         libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_TYPE, value, &raw mut len)
     };
     done == 0 && kind == libc::SOCK_DGRAM
+}
+
+/// Whether `fd` is open.
+pub(crate) fn is_open(fd: RawFd) -> bool {
+    // SAFETY: asks for the flags of a descriptor, open or not.
+    unsafe { libc::fcntl(fd, libc::F_GETFD) >= 0 }
+}
+
+/// The address of `fd`, if it is a UDP socket.
+pub(crate) fn udp_address(fd: RawFd) -> Option<SocketAddr> {
+    if !is_datagram_socket(fd) {
+        return None;
+    }
+    // SAFETY: it is an open socket, and is not closed here.
+    let socket = unsafe { ManuallyDrop::new(UdpSocket::from_raw_fd(fd)) };
+    // One of another family, as of Unix, has no such address.
+    socket.local_addr().ok()
 }
 
 /// Lets `listener` accept connections only once they brought data, for as long as the client may

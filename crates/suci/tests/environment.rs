@@ -66,9 +66,10 @@ fn call() {
     let node = Node::builder().id(id).open().unwrap();
     let peers: Vec<_> = node.peers().unwrap().iter().map(|p| p.node).collect();
     assert_eq!(peers, [NodeId(0), NodeId(1)]);
-    // Nor in one that has its book from there.
-    let book = suci::AddressBook::new();
-    assert_eq!(Node::builder().book(book).open().unwrap().id(), NodeId(5));
+    // Nor in one that has its book from there, and says where it listens.
+    let builder = Node::builder().book(suci::AddressBook::new());
+    let node = builder.listen(([127, 0, 0, 1], 0).into()).open();
+    assert_eq!(node.unwrap().id(), NodeId(5));
 }
 
 fn greet() {
@@ -163,7 +164,18 @@ fn wrong_variables_are_named() {
             "/nonexistent/book",
             "SUCI_BOOK=/nonexistent/book: ",
         ),
-        ("SUCI_BOOK", "", "SUCI_BOOK=: "),
+        ("SUCI_BOOK", "", "SUCI_BOOK=: it names no file"),
+        ("SUCI_KEY_FILE", "", "SUCI_KEY_FILE=: it names no file"),
+        (
+            "SUCI_NODE_KEY_FILE",
+            "",
+            "SUCI_NODE_KEY_FILE=: it names no file",
+        ),
+        (
+            "SUCI_PUBLIC_KEYS_FILE",
+            "",
+            "SUCI_PUBLIC_KEYS_FILE=: it names no file",
+        ),
         (
             "SUCI_FD",
             "1000",

@@ -141,15 +141,73 @@ fn in_child_of_a_batch(node: &mut Node, full: NodeId, to: NodeId) -> i32 {
     exit_status(child)
 }
 
-/// One test for all, since forking and counting descriptors concern the whole process. Two of the
-/// nodes are sealed.
+/// A child that lives on after it dropped its handles: the parent's port is free once the parent
+/// has closed the node, and none of the node's descriptors is left in the child. Returns the number
+/// of those.
+fn a_child_that_dropped_its_handles_keeps_nothing(before: &[RawFd]) -> usize {
+    let (mut alone, shared) = (
+        builder(20).open().unwrap(),
+        builder(21).open_threads(2).unwrap(),
+    );
+    let other = shared.clone();
+    // Descriptors that the program may hold, until it drops the node.
+    let held = [alone.as_raw_fd(), shared.as_raw_fd()];
+    let (_waker, _too) = (alone.waker().unwrap(), shared.waker().unwrap());
+    let nodes: Vec<RawFd> = ours()
+        .into_iter()
+        .filter(|fd| !before.contains(fd))
+        .collect();
+    assert!(held.iter().all(|fd| nodes.contains(fd)));
+    let addresses = [alone.local_addr(), shared.local_addr()];
+    let [(reader, writer), (end, wait)] = [std::io::pipe().unwrap(), std::io::pipe().unwrap()];
+    let (told, tells, waits) = (reader.as_raw_fd(), writer.as_raw_fd(), end.as_raw_fd());
+    let mut byte = [0_u8];
+    // SAFETY: the child makes system calls and drops its copies of the handles, each once; the
+    // parent keeps the originals. It ends by `_exit`.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: as above; `byte` outlives the calls.
+        unsafe {
+            drop(std::ptr::read(&raw const alone));
+            drop(std::ptr::read(&raw const shared));
+            // Another handle may be used until it is dropped, too.
+            let [_, held] = held;
+            let kept = is_open(held);
+            drop(std::ptr::read(&raw const other));
+            byte[0] = u8::from(kept && !nodes.iter().any(|fd| is_open(*fd)));
+            libc::write(tells, byte.as_ptr().cast(), 1);
+            libc::read(waits, byte.as_mut_ptr().cast(), 1);
+            libc::_exit(0)
+        }
+    }
+    assert!(child > 0, "fork failed");
+    // SAFETY: `byte` outlives the call.
+    assert_eq!(unsafe { libc::read(told, byte.as_mut_ptr().cast(), 1) }, 1);
+    assert_eq!(byte, [1], "the child has descriptors of its parent's nodes");
+    alone.close(LONG).unwrap();
+    shared.close(LONG).unwrap();
+    drop((alone, shared, other));
+    for address in addresses {
+        UdpSocket::bind(address).unwrap();
+    }
+    drop((wait, end));
+    // SAFETY: ends our own child.
+    unsafe { libc::kill(child, libc::SIGKILL) };
+    let mut status = 0;
+    // SAFETY: `status` outlives the call; `child` is our own.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    nodes.len()
+}
+
+/// F24 and F37. One test for all, since forking and counting descriptors concern the whole process.
+/// Two of the nodes are sealed.
 #[test]
 fn f24_a_fork_leaves_the_parent_alone() {
     let before = ours();
     let (mut a, mut b) = pair();
     a.send(b.id(), "before").unwrap();
     take(&mut b);
-    let sealed = |id| builder(id).cluster_key(ClusterKey::from_bytes([7; 32]));
+    let sealed = |id| builder(id).cluster_key(ClusterKey::from_bytes(&[7; 32]));
     let [c, d] = [0, 1].map(|id| sealed(id).open_threads(1).unwrap());
     c.add_peer(d.id(), d.local_addr()).unwrap();
     d.add_peer(c.id(), c.local_addr()).unwrap();
@@ -277,4 +335,9 @@ fn f24_a_fork_leaves_the_parent_alone() {
         Err(_) => 2,
     });
     assert_eq!(status, FINE, "the child's own node");
+    drop((a, b, c, d, e, f));
+    let count = a_child_that_dropped_its_handles_keeps_nothing(&ours());
+    println!(
+        "figure: {count} descriptors of 2 nodes, a child that dropped them keeps none, nor the ports"
+    );
 }

@@ -8,8 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use suci::{
-    Bytes, ChannelId, Error, Event, Message, Next, Node, NodeId, OutgoingMessage, PeerOptions,
-    Priority,
+    Bytes, ChannelId, Error, Event, Message, Next, Node, NodeId, OutgoingMessage, Priority,
 };
 
 const SERVER: NodeId = NodeId(0);
@@ -42,11 +41,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if node.id() == SERVER {
         let workers = (1..last.0).map(NodeId).collect();
         // Answers to the monitor go before parameters to the workers.
-        let monitor = node.peer(last);
-        monitor.set_options(PeerOptions {
-            priority: Priority::new(URGENT, Priority::DEFAULT.weight())?,
-            ..monitor.options()?
-        })?;
+        let urgent = Priority::new(URGENT, Priority::DEFAULT.weight())?;
+        node.peer(last)
+            .configure(move |options| options.priority = urgent)?;
         serve(&mut node, size, steps, workers)?;
     } else if node.id() == last {
         monitor(&mut node, steps)?;

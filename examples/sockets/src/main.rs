@@ -4,9 +4,10 @@
 //! `sockets 127.0.0.1:7000 1 100` is node 1, which opens 100 connections to each.
 //! `sockets 127.0.0.1:7000 1 hold` opens one and waits for its end.
 
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use suci::{AcceptPolicy, Node, NodeId, SharedNode};
 use suci_sockets::{Address, MessageListener, MessageSocket, SuciListener, SuciStream};
@@ -14,6 +15,9 @@ use suci_sockets::{Address, MessageListener, MessageSocket, SuciListener, SuciSt
 const SERVER: NodeId = NodeId(0);
 const BYTES: u16 = 7;
 const MESSAGES: u16 = 8;
+
+/// How long a client waits for its server.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Bytes that a client sends on each connection.
 const LENGTH: usize = 100_000;
@@ -31,9 +35,19 @@ fn main() -> Result<(), Failure> {
     }
 }
 
+/// Opens a client's node, and waits for a server that starts at the same time: until it listens,
+/// connections are refused.
 fn client(address: &str, id: &str) -> Result<SharedNode, Failure> {
     let node = Node::builder().id(NodeId(id.parse()?)).open_threads(1)?;
     node.add_peer(SERVER, address.parse()?)?;
+    let begun = Instant::now();
+    // The port at which the server listens last.
+    while let Err(error) = MessageSocket::connect(&node, at(MESSAGES)) {
+        if error.kind() != ErrorKind::ConnectionRefused || begun.elapsed() > PATIENCE {
+            return Err(error.into());
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
     Ok(node)
 }
 

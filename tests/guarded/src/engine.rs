@@ -27,7 +27,7 @@ const MAX_SEGMENTS: usize = 64;
 /// The setting of a sealed node. The cipher is the one that is fastest where the processor has
 /// instructions for AES.
 fn sealed() -> Security {
-    Keyring::from(ClusterKey::from_bytes([7; 32])).security(Cipher::Aes128Gcm)
+    Keyring::from(ClusterKey::from_bytes(&[7; 32])).security(Cipher::Aes128Gcm)
 }
 
 pub(crate) fn round_trip(rounds: usize) -> Done {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use suci::{AddressBook, Bytes, Node, NodeId};
+use suci::{Bytes, Node, NodeId};
 use suci_proto::limits::ETHERNET_MTU;
 
 use crate::host;
@@ -75,7 +75,6 @@ fn pair() -> (Node, Node) {
     let node = |id| {
         Node::builder()
             .id(NodeId(id))
-            .book(AddressBook::new())
             .unattended()
             .statistics(false)
             .config(|config| config.max_datagram = ETHERNET_MTU)

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use guarded::{first, second};
 use suci::remote::Rights;
-use suci::{AddressBook, Bytes, Counters, Node, NodeBuilder, NodeId};
+use suci::{Bytes, Counters, Node, NodeBuilder, NodeId};
 use suci_proto::limits::ETHERNET_MTU;
 
 /// Bytes of a message.
@@ -84,7 +84,6 @@ fn pair(configure: impl Fn(NodeBuilder) -> NodeBuilder) -> (Node, Node) {
     let builder = |id| {
         Node::builder()
             .id(NodeId(id))
-            .book(AddressBook::new())
             .statistics(false)
             .config(|config| config.max_datagram = ETHERNET_MTU)
     };

@@ -20,7 +20,7 @@ const ANSWER: Duration = Duration::from_millis(200);
 
 /// Makes handshake messages as a member of the cluster does.
 pub(crate) fn member() -> Result<Arc<dyn Handshakes>, String> {
-    let keys = Keyring::from(ClusterKey::from_bytes(KEY));
+    let keys = Keyring::from(ClusterKey::from_bytes(&KEY));
     match keys.security(Cipher::ALL[0]) {
         Security::Sealed(makes) => Ok(makes),
         Security::Plain => Err("a keyring seals".into()),

@@ -99,7 +99,7 @@ fn builder(setting: Setting, id: NodeId, at: SocketAddr) -> NodeBuilder {
     let builder = Node::builder().id(id).book(AddressBook::new()).listen(at);
     let builder = builder.memory(MEMORY).statistics(false);
     match setting.sealed {
-        true => builder.cluster_key(ClusterKey::from_bytes(KEY)),
+        true => builder.cluster_key(ClusterKey::from_bytes(&KEY)),
         false => builder,
     }
 }

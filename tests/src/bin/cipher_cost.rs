@@ -21,7 +21,7 @@ const PACKETS: u64 = 20_000;
 const ROUNDS: usize = 15;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let keys = Keyring::from(ClusterKey::from_bytes([1; 32]));
+    let keys = Keyring::from(ClusterKey::from_bytes(&[1; 32]));
     let Security::Sealed(makes) = keys.security(Cipher::fastest()) else {
         return Err("a keyring seals".into());
     };

@@ -1,6 +1,7 @@
 //! Real processes, in namespaces that each test makes for itself.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod commands;
 mod crowd;
 mod hostile;
 mod incast;

@@ -163,7 +163,7 @@ fn with_two_addresses(pair: &Pair, second: Ipv4Addr) -> (Subject, Subject) {
 /// A node that is bound to the wildcard address of a host with two addresses answers from the one
 /// that was called. The caller cannot reach the other one.
 #[test]
-fn f37_a_node_answers_from_the_address_that_was_called() {
+fn f40_a_node_answers_from_the_address_that_was_called() {
     let _together = light();
     let pair = Pair::new().unwrap();
     let (first, second) = (pair.b_addr(), Ipv4Addr::from(u32::from(pair.b_addr()) + 10));
@@ -182,7 +182,7 @@ fn f37_a_node_answers_from_the_address_that_was_called() {
 /// The host loses the address that was called: its node goes on from the other one, and its peer
 /// follows.
 #[test]
-fn f37_an_address_that_is_gone_is_left_alone() {
+fn f40_an_address_that_is_gone_is_left_alone() {
     let _together = light();
     let pair = Pair::new().unwrap();
     let second = Ipv4Addr::from(u32::from(pair.b_addr()) + 10);

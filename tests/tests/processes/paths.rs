@@ -44,9 +44,9 @@ fn half_of_10_ms() -> Direction {
     }
 }
 
-/// F36: a middle box drops ECN-capable packets, from the start or from the middle of a transfer on.
+/// F39: a middle box drops ECN-capable packets, from the start or from the middle of a transfer on.
 #[test]
-fn f36_a_path_that_drops_marked_packets_carries_messages_all_the_same() {
+fn f39_a_path_that_drops_marked_packets_carries_messages_all_the_same() {
     let _together = light();
     for from_start in [true, false] {
         let dropping = Link::symmetric(Direction {
@@ -77,9 +77,9 @@ fn f36_a_path_that_drops_marked_packets_carries_messages_all_the_same() {
     }
 }
 
-/// F36: the path sets CE in all packets, or bleaches all: neither stops anything.
+/// F39: the path sets CE in all packets, or bleaches all: neither stops anything.
 #[test]
-fn f36_a_path_that_marks_or_bleaches_everything_stops_nothing() {
+fn f39_a_path_that_marks_or_bleaches_everything_stops_nothing() {
     let _together = light();
     for ecn in [Ecn::Mark(1.0), Ecn::Bleach, Ecn::Strip] {
         let direction = Direction {

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use suci_plot::{Axis, Better, Panel, Picture, Series, Unit};
 
 use super::findings;
 use crate::error::{Context, Result};
@@ -22,7 +23,6 @@ use crate::exec::{self, Process};
 use crate::figures::median;
 use crate::machine;
 use crate::netns::{MTU, Netns, Pair};
-use crate::plot::{self, Axes, Curve};
 use crate::progress::Progress;
 
 /// The paced cable: Mbit/s, and milliseconds that its queue holds.
@@ -498,24 +498,56 @@ AF_XDP is missing: in copy mode the kernel hands its frames to the device past t
         page += &table(kind, &of_kind, Point::median);
         page += "\nProcessor time of both ends for each message sent, in us:\n\n";
         page += &table(kind, &of_kind, Point::cpu);
-        let axes = Axes {
-            across: "message, bytes",
-            up: kind.up(),
-            logarithmic: true,
-        };
-        let svg = plot::svg(axes, &curves(&of_kind))?.context("a plot of nothing")?;
+        let svg = picture(kind, &of_kind).svg().context(&file)?;
         std::fs::write(dir.join(&file), svg).context(&file)?;
     }
     Ok(page)
 }
 
-fn curves<'a>(points: &[&'a Point]) -> BTreeMap<&'a str, Curve> {
-    let mut curves: BTreeMap<&str, Curve> = BTreeMap::new();
-    for point in points {
-        let curve = curves.entry(point.method.name).or_default();
-        curve.push((f64::from(point.size), point.median()));
-    }
-    curves
+/// Suci's backends have a panel of their own, as multiples of Suci over UDP: they differ little.
+fn picture(kind: Kind, points: &[&Point]) -> Picture {
+    let (name, unit, scale, better) = match kind {
+        Kind::PacedThroughput | Kind::Throughput => {
+            ("throughput", Unit::BitsPerSecond, 1e6, Better::Higher)
+        }
+        Kind::RoundTrip => ("round trip", Unit::Seconds, 1e-6, Better::Lower),
+        Kind::Bandwidth => ("throughput", Unit::BytesPerSecond, 1e6, Better::Higher),
+        Kind::Latency => ("half a round trip", Unit::Seconds, 1e-6, Better::Lower),
+    };
+    let panel = |title: &str, methods: &[Method]| Panel {
+        title: title.to_owned(),
+        better,
+        across: Axis::logarithmic("message size", Unit::Bytes),
+        up: Axis::logarithmic(name, unit),
+        series: methods
+            .iter()
+            .filter_map(|method| series(*method, points, scale))
+            .collect(),
+    };
+    let title = kind.title();
+    let panels = match kind.methods() == OF_FM {
+        true => vec![panel(title, &[FAST_MESSAGES, TCP, RAW])],
+        false => {
+            let backends = [SUCI, SUCI_PACKET, SUCI_OWN_TYPE, SUCI_XDP];
+            let of_backends = panel(&format!("{title}: Suci's backends"), &backends);
+            vec![
+                panel(title, &[SUCI, TCP, UDP]),
+                of_backends.relative_to(SUCI.name),
+            ]
+        }
+    };
+    Picture { panels }
+}
+
+/// The figures of one method, if it takes part.
+fn series(method: Method, points: &[&Point], scale: f64) -> Option<Series> {
+    let own = points.iter().filter(|point| point.method == method);
+    let spread = |it: &&Point| suci_plot::Point::of_rounds(f64::from(it.size), &it.figures);
+    let points: Vec<_> = own.filter_map(spread).map(|it| it.scaled(scale)).collect();
+    (!points.is_empty()).then(|| Series {
+        name: method.name.to_owned(),
+        points,
+    })
 }
 
 /// A row for each size, a column for each method.

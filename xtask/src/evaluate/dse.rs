@@ -10,13 +10,13 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
+use suci_plot::{Axis, Better, Panel, Picture, Series, Unit};
 
 use super::findings;
 use crate::error::{Context, Result};
 use crate::exec;
 use crate::figures::median;
 use crate::machine;
-use crate::plot::{self, Axes, Curve};
 use crate::progress::Progress;
 
 /// The carriers of messages, as the programs name them.
@@ -388,12 +388,7 @@ has a thread for that.
             page += "\nSockets of a process, the most that any has:\n\n";
             page += &table(kind, &of_kind, cores, |point| point.sockets.to_string());
         }
-        let axes = Axes {
-            across: kind.across(),
-            up: kind.up(),
-            logarithmic: kind.is_traffic(),
-        };
-        let svg = plot::svg(axes, &curves(&of_kind))?.context("a plot of nothing")?;
+        let svg = picture(kind, &of_kind).svg().context(kind.file())?;
         std::fs::write(dir.join(kind.file()), svg).context(kind.file())?;
     }
     page += &mix(counts);
@@ -406,13 +401,47 @@ pub(crate) fn cores() -> u32 {
     u32::try_from(cores).unwrap_or(u32::MAX)
 }
 
-fn curves<'a>(points: &[&'a Point]) -> BTreeMap<&'a str, Curve> {
-    let mut curves: BTreeMap<&str, Curve> = BTreeMap::new();
-    for point in points {
-        let curve = curves.entry(point.transport).or_default();
-        curve.push((f64::from(point.x), point.median()));
+/// The times of an application are also shown as multiples of the complete graph's, since the
+/// transports differ little.
+fn picture(kind: Kind, points: &[&Point]) -> Picture {
+    let (name, unit, scale, better) = match kind {
+        Kind::Burst(_) => ("goodput", Unit::BytesPerSecond, 1e6, Better::Higher),
+        Kind::PingPong(_) => ("round trip", Unit::Seconds, 1e-6, Better::Lower),
+        Kind::Othello | Kind::Sor => ("time", Unit::Seconds, 1.0, Better::Lower),
+    };
+    let series = kind.transports().iter().map(|transport| {
+        let own = points.iter().filter(|point| point.transport == *transport);
+        let spread = |it: &&Point| suci_plot::Point::of_rounds(f64::from(it.x), &it.figures);
+        Series {
+            name: (*transport).to_owned(),
+            points: own.filter_map(spread).map(|it| it.scaled(scale)).collect(),
+        }
+    });
+    let panel = Panel {
+        title: kind.title(),
+        better,
+        across: match kind.is_traffic() {
+            true => Axis::logarithmic("message size", Unit::Bytes),
+            false => Axis::linear("processes", Unit::Count),
+        },
+        up: match kind.is_traffic() {
+            true => Axis::logarithmic(name, unit),
+            false => Axis::linear(name, unit),
+        },
+        series: series.collect(),
+    };
+    if kind.is_traffic() {
+        return Picture {
+            panels: vec![panel],
+        };
     }
-    curves
+    let relative = Panel {
+        title: format!("{}, beside TCP's complete graph", kind.title()),
+        ..panel.relative_to("tcp-complete")
+    };
+    Picture {
+        panels: vec![panel, relative],
+    }
 }
 
 /// Three digits or more.

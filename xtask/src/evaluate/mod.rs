@@ -21,9 +21,9 @@ use std::time::{Duration, Instant};
 use crate::error::{Context, Failure, Result};
 use crate::exec::{self, Process};
 use crate::netns::Cluster;
-use crate::plot::{self, Axes, Curve};
 
 use plan::{EVALUATIONS, Evaluation, Method};
+use suci_plot::{Axis, Panel, Picture, Point, Series};
 
 /// Hosts of a network: a sender and up to nine receivers.
 pub(crate) const HOSTS: u16 = 10;
@@ -51,6 +51,15 @@ impl Pace {
             Self::Mbit10 => "10 Mbit/s",
             Self::Mbit100 => "100 Mbit/s",
             Self::Unlimited => "unlimited",
+        }
+    }
+
+    /// The end of a title.
+    fn of_network(self) -> &'static str {
+        match self {
+            Self::Mbit10 => "at 10 Mbit/s",
+            Self::Mbit100 => "at 100 Mbit/s",
+            Self::Unlimited => "without a limit",
         }
     }
 
@@ -173,6 +182,9 @@ impl Programs {
     }
 }
 
+/// Points of one method.
+type Curve = Vec<(f64, f64)>;
+
 /// The curves of one evaluation on one network, by the names of the methods.
 type Curves = BTreeMap<&'static str, Curve>;
 
@@ -236,12 +248,11 @@ fn table(evaluation: &Evaluation, curves: &Curves) -> String {
     let mut rows: BTreeMap<u64, Vec<String>> = BTreeMap::new();
     for method in evaluation.methods {
         for (x, y) in curves.get(method.name).into_iter().flatten() {
-            let shown = if *y < 10.0 {
-                format!("{y:.3}")
-            } else {
-                format!("{y:.0}")
-            };
-            rows.entry(*x as u64).or_default().push(shown);
+            // Four digits: multiples of figures with fewer would be those of rounding.
+            let digits = (3.0 - y.log10().floor()).clamp(0.0, 6.0) as usize;
+            rows.entry(*x as u64)
+                .or_default()
+                .push(format!("{y:.digits$}"));
         }
     }
     for (x, row) in rows {
@@ -250,30 +261,50 @@ fn table(evaluation: &Evaluation, curves: &Curves) -> String {
     text
 }
 
+/// The picture of one network. At a pace all methods come near to it: multiples of TCP's figure
+/// tell them apart.
+fn picture(title: &str, evaluation: &Evaluation, pace: Pace, curves: &Curves) -> Picture {
+    let drawn = &evaluation.drawn;
+    let point = |(x, y): &(f64, f64)| Point::new(*x, y * drawn.scale);
+    let series = evaluation.methods.iter().filter_map(|method| {
+        let curve = curves.get(method.name)?;
+        Some(Series {
+            name: method.name.to_owned(),
+            points: curve.iter().map(point).collect(),
+        })
+    });
+    let (name, unit) = drawn.across;
+    let panel = Panel {
+        title: title.to_owned(),
+        better: drawn.better,
+        across: match evaluation.logarithmic {
+            true => Axis::logarithmic(name, unit),
+            false => Axis::linear(name, unit),
+        },
+        up: Axis::logarithmic(drawn.up.0, drawn.up.1),
+        series: series.collect(),
+    };
+    let panels = match pace {
+        Pace::Unlimited => vec![panel],
+        Pace::Mbit10 | Pace::Mbit100 => vec![panel.relative_to(drawn.base)],
+    };
+    Picture { panels }
+}
+
 /// Writes the part of an evaluation, and its plots. Returns the part.
 fn report(dir: &Path, evaluation: &Evaluation, measured: &Measured) -> Result<String> {
     let mut text = format!("## {}\n\n{}\n\n", evaluation.title, evaluation.about);
     let _ = writeln!(text, "**Found.** {}\n", (evaluation.finding)(measured));
     for (pace, curves) in &measured.curves {
         let file = format!("{}-{}.svg", evaluation.program, pace.slug());
-        let axes = Axes {
-            across: evaluation.across,
-            up: evaluation.up,
-            logarithmic: evaluation.logarithmic,
-        };
-        let named: BTreeMap<&str, Curve> = curves
-            .iter()
-            .map(|(name, curve)| (*name, curve.clone()))
-            .collect();
-        let svg = plot::svg(axes, &named)?.context("a plot of nothing")?;
-        std::fs::write(dir.join(&file), svg).context(&file)?;
+        let title = format!("{} {}", evaluation.title, pace.of_network());
+        let picture = picture(&title, evaluation, *pace, curves);
+        std::fs::write(dir.join(&file), picture.svg().context(&file)?).context(&file)?;
         let _ = writeln!(
             text,
-            "{}, in {}:\n\n![{} at {}]({file})\n\n{}",
+            "{}, in {}:\n\n![{title}]({file})\n\n{}",
             pace.shown(),
             evaluation.up,
-            evaluation.title,
-            pace.shown(),
             table(evaluation, curves)
         );
     }
@@ -327,10 +358,15 @@ fn suci() -> Result<()> {
     std::fs::create_dir_all(&dir)?;
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let mut page = format!(
-        "# The evaluations of the Suci papers, measured anew\n\nWritten by `make evaluate-suci` on a machine with \
-         {cores} cores. The papers' figures are of\nother hardware: compare ratios. A paced device lets \
-         3,200 bytes (10 Mbit/s) or 25,000 (100 Mbit/s)\npass at once after a pause, so short messages go faster \
-         than its rate.\n\n"
+        "# The evaluations of the Suci papers, measured anew
+
+Written by `make evaluate-suci` on a machine with {cores} cores. The papers' figures are of
+other hardware: compare ratios. A paced device lets 3,200 bytes (10 Mbit/s) or 25,000 (100 Mbit/s)
+pass at once after a pause, so short messages go faster than its rate. Each figure is of one run, in
+which a few percent are noise. At a pace pictures show multiples of TCP's figure: the figures
+themselves lie on one another. `cargo xtask pictures` draws them again from the figures in them.
+
+"
     );
     for (evaluation, measured) in EVALUATIONS.iter().zip(&all) {
         page += &report(&dir, evaluation, measured)?;

@@ -1,5 +1,7 @@
 //! The evaluations: programs, methods and axes.
 
+use suci_plot::{Better, Unit};
+
 use super::{Measured, Pace, findings};
 
 /// One way of doing it.
@@ -15,6 +17,37 @@ const fn method(name: &'static str, argument: &'static str) -> Method {
     Method { name, argument }
 }
 
+/// The axes of a plot.
+pub(crate) struct Drawn {
+    pub(crate) across: (&'static str, Unit),
+    pub(crate) up: (&'static str, Unit),
+    /// The figures of the tables by those of the plot.
+    pub(crate) scale: f64,
+    pub(crate) better: Better,
+    /// The method whose multiples are shown where all are nearly equal.
+    pub(crate) base: &'static str,
+}
+
+const fn throughput(across: (&'static str, Unit)) -> Drawn {
+    Drawn {
+        across,
+        up: ("throughput", Unit::BytesPerSecond),
+        scale: 1e3,
+        better: Better::Higher,
+        base: TCP,
+    }
+}
+
+const fn time(across: &'static str, scale: f64, base: &'static str) -> Drawn {
+    Drawn {
+        across: (across, Unit::Count),
+        up: ("time", Unit::Seconds),
+        scale,
+        better: Better::Lower,
+        base,
+    }
+}
+
 /// One evaluation of the papers.
 pub(crate) struct Evaluation {
     pub(crate) title: &'static str,
@@ -24,10 +57,12 @@ pub(crate) struct Evaluation {
     pub(crate) about: &'static str,
     pub(crate) nodes: u16,
     pub(crate) methods: &'static [Method],
-    /// The axes.
+    /// The columns of its tables.
     pub(crate) across: &'static str,
     pub(crate) up: &'static str,
+    /// Whether the horizontal axis of its plots is.
     pub(crate) logarithmic: bool,
+    pub(crate) drawn: Drawn,
     /// The program's last argument.
     pub(crate) effort: fn(Pace) -> &'static str,
     /// Writes the paragraph that says what was found.
@@ -63,6 +98,7 @@ pub(crate) const EVALUATIONS: &[Evaluation] = &[
         across: "message, bytes",
         up: "KB/s",
         logarithmic: true,
+        drawn: throughput(("message size", Unit::Bytes)),
         effort: |_| "0.1",
         finding: findings::ping_pong,
     },
@@ -76,6 +112,7 @@ pub(crate) const EVALUATIONS: &[Evaluation] = &[
         across: "message, bytes",
         up: "KB/s",
         logarithmic: true,
+        drawn: throughput(("message size", Unit::Bytes)),
         effort: |_| "0.1",
         finding: findings::broadcast,
     },
@@ -94,6 +131,7 @@ pub(crate) const EVALUATIONS: &[Evaluation] = &[
         across: "messages",
         up: "time, ms",
         logarithmic: true,
+        drawn: time("messages", 1e-3, TCP),
         effort: |_| "0.25",
         finding: findings::n_data,
     },
@@ -111,6 +149,7 @@ pub(crate) const EVALUATIONS: &[Evaluation] = &[
         across: "transactions",
         up: "time, s",
         logarithmic: true,
+        drawn: time("transactions", 1.0, TCP_KEPT),
         effort: |pace| match pace {
             Pace::Mbit10 => "100",
             Pace::Mbit100 | Pace::Unlimited => "1000",
@@ -127,6 +166,7 @@ pub(crate) const EVALUATIONS: &[Evaluation] = &[
         across: "block, bytes",
         up: "KB/s",
         logarithmic: true,
+        drawn: throughput(("block size", Unit::Bytes)),
         effort: |_| "0.3",
         finding: findings::blocks,
     },
@@ -144,6 +184,7 @@ pub(crate) const EVALUATIONS: &[Evaluation] = &[
         across: "packets written at once",
         up: "KB/s",
         logarithmic: false,
+        drawn: throughput(("packets written at once", Unit::Count)),
         effort: |_| "0.3",
         finding: findings::burst,
     },

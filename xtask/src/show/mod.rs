@@ -4,8 +4,10 @@
 mod classic;
 mod control;
 mod cores;
+mod faults;
 mod flow;
 mod foundation;
+mod host_time;
 mod house;
 mod layers;
 mod networks;
@@ -117,6 +119,8 @@ const CAPABILITIES: &[(&str, &[&[Line]])] = &[
     ("layers", &[layers::LINES]),
     ("security", &[security::LINES]),
     ("sockets", &[sockets::LINES, preload::LINES]),
+    ("faults", faults::SUBJECTS),
+    ("host-time", &[host_time::LINES]),
 ];
 
 /// Runs the lines of `capability` whose names contain `only`, or just prints them when `list`.

@@ -83,12 +83,12 @@ pub(super) const LINES: &[Line] = &[
     Line {
         name: "ecn-sim",
         must: "fault 3 a: marked packets dropped, erased or always marked, from the start and midway (simulated)",
-        run: |_| tests_of("suci-sim", "f36_", &[]),
+        run: |_| tests_of("suci-sim", "f39_", &[]),
     },
     Line {
         name: "ecn",
         must: "fault 3 a: the same on an emulated link: bytes within 0.5 s",
-        run: |_| process_tests("paths::f36_", &[STRICT, FULL]),
+        run: |_| process_tests("paths::f39_", &[STRICT, FULL]),
     },
     Line {
         name: "jumbo-sim",
@@ -128,7 +128,7 @@ pub(super) const LINES: &[Line] = &[
     Line {
         name: "answers",
         must: "fault 3 e: answers leave from the address that was called; a host that loses it goes on",
-        run: |_| process_tests("f37_", &[STRICT]),
+        run: |_| process_tests("f40_", &[STRICT]),
     },
     Line {
         name: "routes",
@@ -198,7 +198,7 @@ pub(super) const LINES: &[Line] = &[
 /// Faults planted in real nodes, and the test that finds each.
 const PLANTED: [(&str, &str); 3] = [
     ("stale-clock", "truths::what_a_path_takes"),
-    ("marks-never-stop", "paths::f36_a_path_that_drops"),
+    ("marks-never-stop", "paths::f39_a_path_that_drops"),
     ("reserve-by-what-is-left", "crowd::f31_newcomers"),
 ];
 

@@ -117,14 +117,15 @@ int cdp_allow_insecure_network(void);
  * "127.0.0.1:7000" (port 0: a free one). Without one the address book (SUCI_BOOK) says it, which
  * also says where other nodes are, and through which they are reached. If `forward` is not 0, the
  * node sends on the packets of nodes that reach each other through it.
- * Errors: EBUSY: the node is open; EADDRINUSE; EINVAL: also if the address is beyond loopback and
- *   there is no key. Blocks: no. */
+ * Errors: EBUSY: the node is open; EADDRINUSE; EINVAL: `node` is below -1; or the address is beyond
+ *   loopback and there is no key. Blocks: no. */
 int cdp_init(int node, const char *const *ifv, int ifi, int forward);
 
 /* Closes all sockets and the node. Waits until the other nodes have what was sent to them, for at
- * most 60 seconds. The rest of a long message waits for 45 of them until its receiver reads.
- * Errors: ETIMEDOUT: some do not have everything. The node is closed all the same. Blocks: 60
- *   seconds at most. */
+ * most 60 seconds; for a node that does not answer until its sockets fail, 10 seconds. The rest of
+ * a long message waits for 45 seconds until its receiver reads.
+ * Errors: ETIMEDOUT: some do not have all that was sent, or may not have it. The node is closed all
+ *   the same. Blocks: 60 seconds at most. */
 int cdp_end(void);
 
 /* Enters the address and UDP port of another node, as "127.0.0.1:7000".

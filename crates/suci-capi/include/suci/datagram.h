@@ -27,9 +27,10 @@
  *
  * Compile with: cc program.c $(pkg-config --cflags --libs suci)
  *
- * Names, arguments and meaning of the functions are those of the Suci papers of the University of
- * the Ryukyus. The protocol, and everything below the interface, is that of suci.h: programs with
- * either header talk to each other. What the papers leave open is decided here.
+ * Names, arguments and meaning of 18 functions are those of the Suci papers of the University of
+ * the Ryukyus; their declarations are marked "papers". The others are additions. The protocol, and
+ * everything below the interface, is that of suci.h: programs with either header talk to each
+ * other. What the papers leave open is decided here.
  *
  * =================================================================================================
  *  CONVENTIONS, which hold for every function unless its text says otherwise
@@ -108,7 +109,7 @@ typedef struct addressdb {
  * '#' to the end of the line. Sets *db to a new table. The program closes `fp`.
  * Errors: EINVAL: the text is faulty, and datagram_error() names file and line. Blocks: for the
  * file and for resolving names. Threads: any. */
-int addressdb_lex(FILE *fp, addressdb *db);
+int addressdb_lex(FILE *fp, addressdb *db); /* papers */
 
 /* Gives the table back. Sockets that were opened with it keep a copy. Threads: any. */
 int addressdb_free(addressdb *db);
@@ -128,7 +129,8 @@ enum datagram_flag {
 };
 
 /* Opens the UDP socket of this process, as datagram_open() does without flags and options. */
-datagram_socket *datagram(const addressdb *db, const char *myaddr, int myport, uint32_t myid);
+datagram_socket *datagram(const addressdb *db, const char *myaddr, int myport,
+                          uint32_t myid); /* papers */
 
 /* Opens the UDP socket of this process. `db` names the other nodes. `myaddr` and `myport` are its
  * own numeric address, as "127.0.0.1" or "::1", and port; port 0 lets the system choose one. A null
@@ -158,7 +160,7 @@ int datagram_close(datagram_socket *sock, int sec, int msec);
  * Errors: ECONNRESET: a session ended and not all messages were delivered, as when the peer's
  *   process died; the text names the peer and how many. EMSGSIZE: a receiver refused a message that
  *   is longer than it takes. Each is told once, and input and output went on. Blocks: sec, msec. */
-int datagram_ready(datagram_socket *sock, int sec, int msec);
+int datagram_ready(datagram_socket *sock, int sec, int msec); /* papers */
 
 /* Returns the node of suci.h below the socket, for its counters, statistics and settings of peers.
  * {0} for an invalid socket. The node is closed with the socket: do not call suci_node_close() and
@@ -175,7 +177,7 @@ const char *datagram_error(void);
  * --------------------------------------------------------------------------------------------- */
 
 /* Chooses the node to which datagram_write() writes from now on. It may be the own one. */
-int datagram_destination(uint32_t destid, datagram_socket *sock);
+int datagram_destination(uint32_t destid, datagram_socket *sock); /* papers */
 
 /* Queues a copy of `len` bytes at `buf` as one message to the chosen destination. Does not send.
  * Returns `len`.
@@ -183,13 +185,13 @@ int datagram_destination(uint32_t destid, datagram_socket *sock);
  *   this program or by its own. EAGAIN: the queue to it is full (`send_queue` of the options, by
  *   default 64 MiB); call datagram_ready(). EMSGSIZE: the message is longer than `max_message` of
  *   this socket's options. */
-ssize_t datagram_write(datagram_socket *sock, const void *buf, size_t len);
+ssize_t datagram_write(datagram_socket *sock, const void *buf, size_t len); /* papers */
 
 /* Takes the next message that datagram_ready() found, and copies it into `buf` of `len` bytes.
  * Returns its length; 0 is an empty message.
  * Errors: EAGAIN: there is none; call datagram_ready(). EMSGSIZE: it is longer than `len`; it stays
  *   the next message, and datagram_length() tells its length. */
-ssize_t datagram_read(datagram_socket *sock, void *buf, size_t len);
+ssize_t datagram_read(datagram_socket *sock, void *buf, size_t len); /* papers */
 
 /* Returns the length of the next message that datagram_ready() found. Errors: EAGAIN: there is
  * none. */
@@ -217,7 +219,7 @@ typedef struct datagram_packet {
 
 /* Makes a packet of `size` bytes, which are 0, with `next` null. Give it back by
  * datagram_free_packet(). Errors: EINVAL: no memory can have that size; ENOMEM. */
-datagram_packet *datagram_new_packet(datagram_socket *sock, size_t size);
+datagram_packet *datagram_new_packet(datagram_socket *sock, size_t size); /* papers */
 
 /* Queues all packets of `list` for the node `dest`, without a copy (but those of up to 256 bytes)
  * and without sending: datagram_ready() sends. The same list may be put to many destinations, and
@@ -228,12 +230,12 @@ datagram_packet *datagram_new_packet(datagram_socket *sock, size_t size);
  * Queues all packets of the list or, on failure, none. Returns their number.
  * Errors: as datagram_write(); EINVAL: a packet was freed, its `length` exceeds its size, or the
  *   list has more than 1,048,576 packets. */
-int datagram_packet_put(datagram_socket *sock, datagram_packet *list, uint32_t dest);
+int datagram_packet_put(datagram_socket *sock, datagram_packet *list, uint32_t dest); /* papers */
 
 /* Takes the next message that datagram_ready() found as a packet, without a copy. Give it back by
  * datagram_free_packet(): it holds the memory in which the library put the message together.
  * Errors: EAGAIN: there is none; call datagram_ready(). */
-datagram_packet *datagram_packet_get(datagram_socket *sock);
+datagram_packet *datagram_packet_get(datagram_socket *sock); /* papers */
 
 /* Returns 1 while the library still reads the packet's bytes for a destination that did not
  * acknowledge them, else 0: then they may be changed, and the packet be put anew. Threads: any. */
@@ -246,19 +248,19 @@ int datagram_free_packet(datagram_packet *list);
 
 /* Acknowledges to the node `id` now everything that was received from it. Without this call the
  * acknowledgement rides on the next packet to it, or the next datagram_ready() sends it. */
-int ack_sync(datagram_socket *sock, uint32_t id);
+int ack_sync(datagram_socket *sock, uint32_t id); /* papers */
 
 /* ------------------------------------------------------------------------------------------------
  *  The queue, and retransmission by the program
  * --------------------------------------------------------------------------------------------- */
 
 /* Returns the number of messages to the node `id` that were queued and are not acknowledged. */
-long datagram_queue_length(datagram_socket *sock, uint32_t id);
+long datagram_queue_length(datagram_socket *sock, uint32_t id); /* papers */
 
 /* Sends everything again that the node `destid` did not acknowledge, as far as the flow control
  * lets it: on sockets that were opened with DATAGRAM_MANUAL. Elsewhere the library knows better
  * when, and the call does nothing. */
-int datagram_retransmission(datagram_socket *sock, uint32_t destid);
+int datagram_retransmission(datagram_socket *sock, uint32_t destid); /* papers */
 
 /* ------------------------------------------------------------------------------------------------
  *  Flow control by the program
@@ -266,15 +268,15 @@ int datagram_retransmission(datagram_socket *sock, uint32_t destid);
 
 /* Sets *size to the bytes that the node `id` would take now as one message, if nothing were queued
  * before it; 0 while it is not connected. More can be queued; it waits here then. */
-int datagram_getdestbuf(datagram_socket *sock, uint32_t id, size_t *size);
+int datagram_getdestbuf(datagram_socket *sock, uint32_t id, size_t *size); /* papers */
 
 /* Messages to the node `id` prefer throughput from now on: it grants its largest window and
  * acknowledges rarely. Without this call and datagram_rapid() the library adapts to the traffic. */
-int datagram_through(datagram_socket *sock, uint32_t id);
+int datagram_through(datagram_socket *sock, uint32_t id); /* papers */
 
 /* Messages to the node `id` prefer response from now on: a small window and early
  * acknowledgements. */
-int datagram_rapid(datagram_socket *sock, uint32_t id);
+int datagram_rapid(datagram_socket *sock, uint32_t id); /* papers */
 
 /* ------------------------------------------------------------------------------------------------
  *  Connections
@@ -294,13 +296,13 @@ enum datagram_connection {
 /* Disconnects the node `id`: no messages flow in either direction, and writes to it fail with
  * ENOTCONN on both sides. What was queued is kept on both sides; what was on its way can still be
  * read. If the peer's process starts anew, its new connection is disconnected, too. */
-int datagram_disconnect(datagram_socket *sock, uint32_t id);
+int datagram_disconnect(datagram_socket *sock, uint32_t id); /* papers */
 
 /* Undoes datagram_disconnect(): what was queued flows. Opens a connection if there is none. */
-int datagram_reconnect(datagram_socket *sock, uint32_t id);
+int datagram_reconnect(datagram_socket *sock, uint32_t id); /* papers */
 
 /* Returns the state of the connection to the node `id`: a value of enum datagram_connection. */
-int datagram_state(datagram_socket *sock, uint32_t id);
+int datagram_state(datagram_socket *sock, uint32_t id); /* papers */
 
 #ifdef __cplusplus
 }

@@ -66,6 +66,28 @@
  *   messages whose handlers reply come to no deadlock, if the handlers of the replies send nothing.
  *   A program whose handlers answer replies must bound how many messages are underway.
  *
+ * EAGAIN is handled by the main program, which extracts and sends again. A handler never gets it:
+ *   the library keeps what a handler sends, and sends it later, up to a bound (ENOBUFS). So a
+ *   handler that causes more work than one reply notes it, and the main program does it:
+ *
+ *     static void on_task(uint64_t task, uint64_t i1, uint64_t i2, uint64_t i3)
+ *     {
+ *         queue_push(&work, task, FM_source());
+ *     }
+ *
+ *     while (!done) {
+ *         struct item item;
+ *         if (!queue_pop(&work, &item)) {
+ *             FM_extract_wait(4096, 1, 0);
+ *             continue;
+ *         }
+ *         while (FM_send_4(item.node, RESULT, compute(item.task), 0, 0, 0) != 0) {
+ *             if (errno != EAGAIN)
+ *                 fail(FM_error());
+ *             FM_extract_wait(4096, 0, 1);
+ *         }
+ *     }
+ *
  * RESULTS. Functions return -1 (FM_alloc() a null pointer) and set errno on failure. FM_error()
  *   then gives a text that names the thing, its value and the remedy. Every function may set:
  *

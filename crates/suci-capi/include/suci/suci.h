@@ -86,8 +86,9 @@
  *   suci_wake() is allowed at any time. suci_node_free() returns SUCI_E_BUSY while another call is
  *   inside. Structs (options, messages, events) belong to one thread at a time.
  *
- * CALLBACKS. There are none. No code of the program runs on a thread of the library. Messages,
- *   events and completions wait in queues, and one descriptor tells poll() and epoll of all.
+ * CALLBACKS. There is one kind, the functions of suci_combination_new(): they may run on a thread
+ *   of the library. Messages, events and completions call nothing: they wait in queues, and one
+ *   descriptor tells poll() and epoll of all.
  *
  * OWNERSHIP. Memory that the program passes is read during the call only, except with
  *   SUCI_SEND_BY_REFERENCE, suci_accept_into() and suci_region_lend(). Such memory passes to the
@@ -99,8 +100,10 @@
  *   which does nothing. They may be released by any thread, and after the node is freed.
  *
  * FORK. In the child of a fork every handle of the parent gives SUCI_E_FORKED; suci_node_free()
- *   there gives the handle back without touching the parent's node. The child may open nodes of
- *   its own. Messages and events that it inherited can be read and released.
+ *   there gives the handle back and closes the child's copies of the node's descriptors, without
+ *   touching the parent's node. Call it in a child that lives on: until then the child keeps the
+ *   port. The child may open nodes of its own. Messages and events that it inherited can be read
+ *   and released.
  *
  * FAILURES of the library itself return SUCI_E_INTERNAL. The library never calls abort() or
  *   exit(), except where the system cannot give it memory.
@@ -124,8 +127,8 @@ extern "C" {
  *  Version
  * --------------------------------------------------------------------------------------------- */
 
-/* The version of this header. The soname is libsuci.so.0 until messages can be encrypted: until
- * then a new minor version may change the ABI. */
+/* The version of this header. The soname is libsuci.so.0 while the major version is 0: a new minor
+ * version may change the ABI then. */
 #define SUCI_VERSION_MAJOR 0
 #define SUCI_VERSION_MINOR 1
 #define SUCI_VERSION_PATCH 0
@@ -286,6 +289,9 @@ int suci_last_error_unflushed(suci_unflushed *peers, size_t capacity, size_t *co
  * (suci_peer_cancel()); its deadline passed. */
 #define SUCI_CANCELLED (UINT64_MAX - 1)
 #define SUCI_EXPIRED (UINT64_MAX - 2)
+/* The peer does not permit this node the message's layer, or so many channels. */
+#define SUCI_NOT_PERMITTED (UINT64_MAX - 3)
+#define SUCI_TOO_MANY_CHANNELS (UINT64_MAX - 4)
 /* Stands for the absence of a limit in uint64_t fields. */
 #define SUCI_NO_LIMIT UINT64_MAX
 /* Room for any address as text, with the null byte: "[fe80::1%eth0]:7000". */
@@ -441,7 +447,10 @@ typedef struct suci_node_options {
     uint8_t gro;                  /* Receive trains with UDP_GRO if the kernel can. Default 1. */
     uint8_t reuse_port;           /* Share the port with others that set it, too. Default 0. */
     uint8_t only_v6;              /* An IPv6 socket bound to :: refuses IPv4. Default 0. */
-    uint8_t reserved[6];
+    uint8_t ignore_supervision;   /* The limits of silence hold for the processes of `suci run`,
+                                     too. Otherwise one that starts late or is stopped is quiet, and
+                                     its end alone is noticed. Default 0. */
+    uint8_t reserved[5];
     const char *key_file;         /* A file of the cluster's keys, made by `suci keygen`: the node
                                      seals all packets, talks to nodes with one of these keys
                                      alone, and notices when the file changes. Default null:
@@ -490,7 +499,8 @@ int suci_node_close(suci_node node, int64_t patience);
  *
  * Errors: SUCI_E_BUSY: another call is inside the node, and the handle stays valid. To end one,
  *   call suci_wake(), or close a threaded node first.
- *   SUCI_E_FORKED: the handle was given back, and the parent's node goes on.
+ *   SUCI_E_FORKED: the handle and the child's descriptors were given back, and the parent's node
+ *   goes on.
  * Blocks: for at most about 1.5 s. Threads: node. */
 int suci_node_free(suci_node node);
 
@@ -561,7 +571,8 @@ enum suci_link {
     SUCI_LINK_CONNECTING = 1,     /* Being opened. */
     SUCI_LINK_UP = 2,             /* The peer answers. */
     SUCI_LINK_LOST = 3,           /* Silent for longer than the silence timeout. */
-    SUCI_LINK_QUIET = 4           /* As long silent, but `unattended`: probably computing. */
+    SUCI_LINK_QUIET = 4           /* As long silent, but `unattended` or supervised by `suci run`:
+                                     probably computing, starting or stopped. */
 };
 
 /* A peer, and the state of the link to it. */
@@ -776,7 +787,8 @@ enum suci_event_type {
     SUCI_EVENT_NONE = 0,          /* A released event. */
     SUCI_EVENT_UP = 1,            /* `up`: the peer answers: at first, or after LOST or QUIET. */
     SUCI_EVENT_LOST = 2,          /* `lost`: it is silent; completes nothing, undone by UP. */
-    SUCI_EVENT_QUIET = 3,         /* As LOST, of an `unattended` peer. */
+    SUCI_EVENT_QUIET = 3,         /* As LOST, of an `unattended` peer, or of one that `suci run`
+                                     supervises: its end would be reported. */
     SUCI_EVENT_SUSPENDED = 4,     /* `side`: a side suspended the session. */
     SUCI_EVENT_RESUMED = 5,       /* `side`: the side that had suspended it resumed it. */
     SUCI_EVENT_ENDED = 6,         /* `ended`: the session is over; comes after its last message. */
@@ -895,8 +907,8 @@ typedef struct suci_event_delivery {
     uint64_t number;              /* The message's number, or SUCI_UNNUMBERED. */
     uint64_t cookie;              /* The program's cookie. */
     uint64_t reason;              /* NOT_DELIVERED: the receiver's reason (see suci_refuse()),
-                                     SUCI_CANCELLED or SUCI_EXPIRED; 0 if the message has no
-                                     number. */
+                                     SUCI_CANCELLED, SUCI_EXPIRED, SUCI_NOT_PERMITTED or
+                                     SUCI_TOO_MANY_CHANNELS; 0 if the session was closing. */
     uint32_t channel;
 } suci_event_delivery;
 
@@ -933,7 +945,7 @@ typedef struct suci_event_released {
 typedef struct suci_event {
     uint32_t type;                /* enum suci_event_type; pass over unknown values. */
     uint32_t node;                /* The peer. */
-    union {
+    __extension__ union {
         suci_event_up up;
         suci_event_lost lost;
         suci_event_side side;
@@ -968,7 +980,7 @@ enum suci_item_type {
 typedef struct suci_item {
     uint32_t type;                /* enum suci_item_type. */
     uint32_t reserved;
-    union {
+    __extension__ union {
         suci_message message;
         suci_event event;
     };
@@ -1831,6 +1843,7 @@ int suci_env_size(uint32_t *count);
  *  NodeBuilder::give_up_after         options.give_up_after
  *  NodeBuilder::payload_checksum      options.payload_checksum
  *  NodeBuilder::unattended            options.unattended
+ *  NodeBuilder::ignore_supervision    options.ignore_supervision
  *  NodeBuilder::mode                  options.mode
  *  NodeBuilder::keep_alive            options.keep_alive
  *  NodeBuilder::controller            options.controller
@@ -1849,6 +1862,7 @@ int suci_env_size(uint32_t *count);
  *                                     options.only_v6
  *  Node::close                        suci_node_close
  *  drop(Node)                         suci_node_free
+ *  Node::abandon                      suci_node_free in the child of a fork
  *  Node::id                           suci_node_id
  *  Node::local_addr                   suci_node_address
  *  SharedNode::threads                suci_node_threads
@@ -2003,6 +2017,7 @@ int suci_env_size(uint32_t *count);
  *  PeerOptions::new                   suci_peer_options_init, suci_peer_options_init_sized
  *  Peer::options                      suci_peer_get_options
  *  Peer::set_options                  suci_peer_set_options
+ *  Peer::configure                    suci_peer_get_options, suci_peer_set_options
  *  Peer::set_channel_priority         suci_peer_set_channel_priority
  *  Peer::steer                        suci_peer_steer: decisions as plain data, no callback
  *  Peer::unsteer                      suci_peer_steer with null limits
@@ -2029,6 +2044,7 @@ int suci_env_size(uint32_t *count);
  *  env::id                            suci_env_id
  *  env::size                          suci_env_size
  *  env::notice                        none: only a launcher writes notices
+ *  env::supervision                   none: likewise
  *  statistics::find                   none: docs/statistics.md describes the files of other
  *                                     processes for programs in any language; also Found::open,
  *                                     StatFile::open, StatFile::pid, StatFile::node,

@@ -39,6 +39,12 @@ fn lock() -> Result<MutexGuard<'static, Option<SocketProgram>>, Failure> {
     // First of all: in a child a thread that does not exist there may hold the lock.
     let before = FORKS_BEFORE.load(Ordering::Relaxed);
     if before != NOT_OPEN && before != forks() {
+        // A thread that does not exist here may have had the lock.
+        if let Ok(program) = PROGRAM.try_lock()
+            && let Some(program) = &*program
+        {
+            program.node.abandon();
+        }
         let text = "this process was forked from the one that opened the node";
         return Err(Failure::new(FORKED, text));
     }
@@ -78,8 +84,13 @@ pub(super) fn initialize(node: c_int, listen: Option<&str>, forward: bool) -> Re
     if INSECURE_NETWORK.load(Ordering::Relaxed) {
         builder = builder.allow_insecure_network();
     }
-    if node >= 0 {
-        builder = builder.id(NodeId(node.cast_unsigned()));
+    match node {
+        -1 => {}
+        0.. => builder = builder.id(NodeId(node.cast_unsigned())),
+        _ => {
+            let text = format!("node is {node}: pass an ID, or -1 for that of SUCI_ID");
+            return Err(Failure::argument(text));
+        }
     }
     if let Some(listen) = listen {
         builder = builder.listen(parsed(listen, "ifv[0]")?);

@@ -68,6 +68,14 @@ pub(super) struct Socket {
     failures: VecDeque<Failure>,
 }
 
+impl Socket {
+    /// In the child of a fork: closes the descriptors of the parent's node.
+    pub(super) fn abandon(&self) {
+        // The child has nobody else who could give that handle back.
+        let _ = self.node.remove();
+    }
+}
+
 fn alone(entered: &mut Entered) -> Result<&mut Node, Failure> {
     match entered.host() {
         Host::Alone(node) => Ok(node),

@@ -59,6 +59,11 @@ fn lock(pointer: SocketPointer) -> Result<MutexGuard<'static, Held>, Failure> {
     };
     // First of all: in a child a thread that does not exist there may hold the lock.
     if slot.forks.load(Ordering::Relaxed) != forks() {
+        if let Ok(held) = slot.held.try_lock()
+            && let Some(socket) = &held.socket
+        {
+            socket.abandon();
+        }
         let text = "this process was forked from the one that opened the socket: open one here";
         return Err(Failure::new(FORKED, text));
     }

@@ -527,7 +527,23 @@ static void threads_of_a_child(int later)
     check(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-static void forks(suci_node node)
+/* How many sockets, and descriptors of events and timers, this process has. */
+static int node_descriptors(void)
+{
+    char name[64], target[64];
+    int fd, count = 0;
+    for (fd = 0; fd < 1024; fd++) {
+        snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+        ssize_t length = readlink(name, target, sizeof target - 1);
+        if (length < 0)
+            continue;
+        target[length] = 0;
+        count += strncmp(target, "socket:", 7) == 0 || strncmp(target, "anon_inode:", 11) == 0;
+    }
+    return count;
+}
+
+static void forks(suci_node node, suci_node other)
 {
     int status;
     pid_t child = fork();
@@ -543,6 +559,9 @@ static void forks(suci_node node)
             _exit(4);
         if (suci_node_free(node) != SUCI_E_FORKED || suci_node_free(node) != SUCI_E_HANDLE)
             _exit(5);
+        /* F37: the descriptors are given back with the handle, the port's, too. */
+        if (suci_node_free(other) != SUCI_E_FORKED || node_descriptors() != 0)
+            _exit(6);
         _exit(0);
     }
     check(waitpid(child, &status, 0) == child);
@@ -583,7 +602,7 @@ static void run(uint32_t threads)
     descriptors(a, b);
     peers(a);
     numbers(a, threads);
-    forks(a);
+    forks(a, b);
     closed(a, b);
     must(suci_node_free(a));
     must(suci_node_free(b));

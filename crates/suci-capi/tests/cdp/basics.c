@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <suci/cdp.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -66,14 +67,14 @@ static void serve(void)
     cdp_addr peer, own;
     ssize_t length;
 
-    fails(cdp_accept(at, NULL, 1), EAGAIN);
     fails(cdp_accept(cdp_socket(), NULL, 1), EINVAL);
     fails(cdp_bind(at, 5), EINVAL);
 
-    /* A time limit that was set before the socket listened. */
+    /* Nobody connects to this one. Its time limit was set before it listened. */
     s = cdp_socket();
     works(cdp_setopt(s, CDP_RECV_TIMEOUT, 20));
     works(cdp_listen(s, 1));
+    fails(cdp_accept(s, NULL, 1), EAGAIN);
     fails(cdp_accept(s, NULL, 0), EAGAIN);
     works(cdp_close(s));
 
@@ -243,6 +244,7 @@ static void visit(void)
 /* The child of a fork can use nothing of its parent's node. */
 static void check_child(void)
 {
+    struct stat about;
     int status, s = cdp_socket();
     pid_t child = fork();
 
@@ -252,6 +254,9 @@ static void check_child(void)
         fails(cdp_close(s), EBADF);
         fails(cdp_init(-1, NULL, 0, 0), EBADF);
         fails(cdp_end(), EBADF);
+        /* F37: nor does it keep its port. */
+        for (s = 3; s < 1024; s++)
+            check(fstat(s, &about) != 0 || !S_ISSOCK(about.st_mode));
         _exit(0);
     }
     check(waitpid(child, &status, 0) == child && status == 0);
@@ -272,6 +277,7 @@ int main(void)
     const char *wrong[] = {"nowhere", "nowhere"};
 
     fails(cdp_socket(), EBADF);
+    fails(cdp_init(-7, NULL, 0, 0), EINVAL);
     fails(cdp_init(-1, wrong, 1, 0), EINVAL);
     fails(cdp_init(-1, wrong, 2, 0), EINVAL);
     fails(cdp_init(-1, NULL, 1, 0), EINVAL);

@@ -265,3 +265,63 @@ fn each_classic_function_is_in_the_man_page() {
     assert!(functions.len() > 25, "the header is not understood");
     check_man_page("datagram", &functions);
 }
+
+/// The 18 functions that the papers name.
+const PAPERS: [&str; 18] = [
+    "ack_sync",
+    "addressdb_lex",
+    "datagram",
+    "datagram_destination",
+    "datagram_disconnect",
+    "datagram_getdestbuf",
+    "datagram_new_packet",
+    "datagram_packet_get",
+    "datagram_packet_put",
+    "datagram_queue_length",
+    "datagram_rapid",
+    "datagram_read",
+    "datagram_ready",
+    "datagram_reconnect",
+    "datagram_retransmission",
+    "datagram_state",
+    "datagram_through",
+    "datagram_write",
+];
+
+#[test]
+fn the_header_marks_the_functions_of_the_papers() {
+    let header = read("include/suci/datagram.h");
+    let marked = header.split("; /* papers */").map(|before| {
+        let declaration = before.rsplit("*/").next().unwrap_or_default();
+        let head = declaration.split('(').next().unwrap_or_default();
+        head.rsplit([' ', '*', '\n']).next().unwrap_or_default()
+    });
+    let count = header.matches("; /* papers */").count();
+    let mut marked: Vec<_> = marked.take(count).collect();
+    marked.sort_unstable();
+    assert_eq!(marked, PAPERS);
+}
+
+/// Each header by itself, in each language and by each compiler.
+#[test]
+fn headers_cause_no_warning() {
+    let c = ["-std=c99", "-std=gnu99", "-std=c11", "-std=c2x"];
+    let cpp = ["-std=c++11", "-std=c++17", "-std=c++20"];
+    for header in ["suci", "datagram", "fm", "cdp"] {
+        let source = scratch().join(format!("only-{header}.c"));
+        fs::write(&source, format!("#include <suci/{header}.h>\n")).unwrap();
+        for (compiler, language, standards) in [
+            ("gcc", "c", &c[..]),
+            ("clang", "c", &c[..]),
+            ("g++", "c++", &cpp[..]),
+            ("clang++", "c++", &cpp[..]),
+        ] {
+            for standard in standards {
+                let mut command = Command::new(compiler);
+                command.args(["-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only"]);
+                command.arg("-I").arg(crate_dir().join("include"));
+                run(command.args([standard, "-x", language]).arg(&source));
+            }
+        }
+    }
+}

@@ -124,7 +124,7 @@ pub(crate) fn structs() -> Vec<Struct> {
         };
         let (name, body) = rest.split_once(" {").unwrap_or((rest, ""));
         let body = body.rsplit_once('}').map_or("", |(body, _)| body);
-        let fields = body.replace("union {", "").replace('}', "");
+        let fields = body.replace("__extension__ union {", "").replace('}', "");
         let field = |text: &str| {
             let text = text.split('[').next().unwrap_or_default();
             let (_, name) = typed(text.trim());

@@ -104,13 +104,17 @@ impl Names {
     }
 
     /// Returns what of `text` only a program in Rust could mean: calls, paths and methods. A word
-    /// of one part, as "call" or "send", means what it says.
+    /// of one part, as "call" or "send", means what it says; `accept_into` means suci_accept_into()
+    /// as well.
     fn of_rust_alone<'a>(&self, text: &'a str) -> Vec<&'a str> {
         let suspect = |(before, word, behind): &(&str, &str, &str)| {
             let path = behind.strip_prefix("::");
             let is_path = path.is_some_and(|name| name.starts_with(char::is_alphabetic));
             let is_value = before.ends_with('{');
-            let is_method = word.contains('_') && self.methods.contains(*word) && !is_value;
+            // In C the same name has a prefix.
+            let is_shared = self.functions.contains(&format!("suci_{word}"));
+            let is_method =
+                word.contains('_') && self.methods.contains(*word) && !is_value && !is_shared;
             let is_called = behind.starts_with('(') && !behind.starts_with("(s)");
             is_path
                 || is_called && !self.functions.contains(*word)

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum, ValueHint};
 
-use super::{NodeArgs, address, patience, whole};
+use super::{NodeArgs, Target, own, patience, target, whole};
 
 pub(super) const EXAMPLES: &str = "\
 Without ADDR and --listen both sides run here, over loopback. Under `suci run -n N`, node 0
@@ -46,10 +46,10 @@ Examples:
 #[derive(Debug, Args)]
 pub(crate) struct PerfArgs {
     /// Servers (UDP and TCP port the same); several for broadcast, n-data and all-to-all
-    #[arg(value_name = "ADDR", value_parser = address, conflicts_with = "listen")]
-    pub(crate) servers: Vec<SocketAddr>,
+    #[arg(value_name = "ADDR", value_parser = target, conflicts_with = "listen")]
+    pub(crate) servers: Vec<Target>,
     /// Serve here, one client after the other, until interrupted
-    #[arg(long, value_name = "ADDR", value_parser = address)]
+    #[arg(long, value_name = "ADDR", value_parser = own)]
     pub(crate) listen: Option<SocketAddr>,
     /// Workloads to measure; default: all that the number of servers allows
     #[arg(long, value_enum, value_delimiter = ',')]

@@ -10,9 +10,9 @@ mod send;
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use suci::SharedNode;
+use suci::{Event, LostCause, SharedNode};
 
 use crate::args::CatArgs;
 use crate::error::{Context, Failure, Result};
@@ -20,9 +20,9 @@ use crate::signals::Signals;
 
 /// Sends or receives.
 pub(crate) fn run(args: &CatArgs) -> Result<ExitCode> {
-    let done = match (args.listen, args.to) {
+    let done = match (args.listen, &args.to) {
         (Some(address), _) => receive::run(args, address),
-        (None, Some(address)) => send::run(args, address),
+        (None, Some(target)) => send::run(args, target),
         // clap asks for one of the two.
         (None, None) => Err(Failure::new("name an address, or --listen ADDR to receive")),
     };
@@ -55,6 +55,35 @@ fn part_when_signalled(node: &SharedNode) -> Result<()> {
     let thread = std::thread::Builder::new().name("signals".into());
     thread.spawn(work).context("a thread for signals")?;
     Ok(())
+}
+
+/// How long one wait lasts, before other events are looked at.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// The knowledge about the process on the other side.
+#[derive(Debug, Default)]
+struct Death {
+    since: Option<Instant>,
+}
+
+impl Death {
+    /// Notes an event.
+    fn note(&mut self, event: &Event) {
+        match event {
+            Event::Lost {
+                cause: LostCause::ProcessDied,
+                ..
+            } => self.since = Some(Instant::now()),
+            Event::Up { .. } | Event::Lost { .. } => self.since = None,
+            _ => {}
+        }
+    }
+
+    /// Returns true if the process has ended: it was not heard again until the next look. If its
+    /// port alone has changed, it is heard.
+    fn is_sure(&self) -> bool {
+        self.since.is_some_and(|since| since.elapsed() >= LOOK)
+    }
 }
 
 /// The meaning of a message, in its tag.

@@ -3,19 +3,15 @@
 use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use suci::{Event, Message, NodeId, OutgoingMessage, SharedNode};
 
 use super::progress::Progress;
-use super::{Tag, count, counted};
+use super::{Death, LOOK, Tag, count, counted};
 use crate::args::CatArgs;
 use crate::error::{Context, Failure, Result, tell};
 use crate::node::{self, CAT};
 use crate::output::write_all;
-
-/// How long one wait for messages lasts, before events are looked at.
-const LOOK: Duration = Duration::from_millis(100);
 
 /// Receives from the first that sends, until it has ended.
 pub(super) fn run(args: &CatArgs, address: SocketAddr) -> Result<()> {
@@ -33,6 +29,7 @@ pub(super) fn run(args: &CatArgs, address: SocketAddr) -> Result<()> {
         node,
         from: None,
         turned_away: None,
+        death: Death::default(),
         progress: Progress::new(args.quiet),
     };
     let done = receiver.everything();
@@ -92,6 +89,7 @@ struct Receiver {
     from: Option<NodeId>,
     /// The caller that was told last that another is served: once is enough.
     turned_away: Option<NodeId>,
+    death: Death,
     progress: Progress,
 }
 
@@ -112,6 +110,13 @@ impl Receiver {
             for event in &events {
                 self.judge(event)?;
             }
+            if self.death.is_sure() {
+                let bytes = self.progress.bytes();
+                return Err(Stop::Other(Failure::new(format!(
+                    "the sender has gone before the end of its data, after {bytes} bytes: its process \
+                     has ended; what was written is incomplete"
+                ))));
+            }
             if let Some(message) = self.node.recv_timeout(LOOK)?
                 && let Some(total) = self.take(&message, &output)?
             {
@@ -123,6 +128,15 @@ impl Receiver {
     fn take(&mut self, message: &Message, output: &File) -> Result<Option<u64>, Stop> {
         if *self.from.get_or_insert(message.from) != message.from {
             if self.turned_away.replace(message.from) != Some(message.from) {
+                let address = self.node.peer(message.from).stats()?;
+                let address = address.and_then(|stats| stats.address);
+                let whom = address.map_or_else(
+                    || format!("node {}", message.from),
+                    |address| address.to_string(),
+                );
+                tell(format_args!(
+                    "suci cat: refused {whom}: another sender is served"
+                ));
                 let busy = OutgoingMessage::new("").tag(Tag::Busy.number());
                 // If the peer does not take its answer, that does not matter.
                 let _ = self.node.send(message.from, busy);
@@ -153,7 +167,10 @@ impl Receiver {
         }
     }
 
-    fn judge(&self, event: &Event) -> Result<()> {
+    fn judge(&mut self, event: &Event) -> Result<()> {
+        if Some(event.node()) == self.from {
+            self.death.note(event);
+        }
         match event {
             Event::Ended { node, reason, .. } if Some(*node) == self.from => {
                 let (bytes, why) = (self.progress.bytes(), node::ended(*reason));

@@ -13,8 +13,8 @@ use rustix::io::{Errno, read};
 use suci::{Bytes, Error, Event, Message, Outcome, OutgoingMessage, SharedNode};
 
 use super::progress::Progress;
-use super::{Tag, count, counted};
-use crate::args::CatArgs;
+use super::{Death, LOOK, Tag, count, counted};
+use crate::args::{CatArgs, Target};
 use crate::closed;
 use crate::error::{Context, Failure, Result, tell};
 use crate::node::{self, CAT};
@@ -24,24 +24,36 @@ use crate::output::wait;
 /// round trip each.
 const CHUNK: usize = 256 << 10;
 
-/// How long one wait lasts, before other events are looked at.
-const LOOK: Duration = Duration::from_millis(100);
+/// How long one wait for an answer lasts, before it is looked at whether anybody is there.
+const ASK: Duration = Duration::from_millis(20);
 
 /// How long the end of a connection that has done its work may take.
 const PARTING: Duration = Duration::from_secs(2);
 
 /// Sends everything, and returns when the other side has written it out.
-pub(super) fn run(args: &CatArgs, address: SocketAddr) -> Result<()> {
+pub(super) fn run(args: &CatArgs, target: &Target) -> Result<()> {
     closed::need_input()?;
-    // A command that waits for input must learn if its receiver is gone.
-    let node = node::caller(&args.node, address)?
-        .config(|config| node::watch(config, args.give_up_after))
-        .open_threads(1)?;
-    node::warn("cat", node.warning());
-    node.add_peer(CAT, address)?;
-    super::part_when_signalled(&node)?;
-    let sender = Sender { node, address };
-    sender.connect(args.connect_timeout)?;
+    let limit = args.connect_timeout;
+    let several = target.addresses().len() > 1;
+    let call = |address, until| -> Result<Option<_>> {
+        let sender = Sender::open(args, address)?;
+        let answers = sender.connect(until, several)?;
+        Ok(answers.then_some(sender))
+    };
+    let Some(sender) = node::in_turn(target, limit, call)? else {
+        let all: Vec<_> = target
+            .addresses()
+            .iter()
+            .map(SocketAddr::to_string)
+            .collect();
+        let all = all.join(" or ");
+        return Err(Failure::new(format!(
+            "nobody answered at {all} within {limit:?}: start `suci cat --listen ADDR` there, check \
+             address and firewall, or raise --connect-timeout"
+        )));
+    };
+    node::warn("cat", sender.node.warning());
+    super::part_when_signalled(&sender.node)?;
     let (node, progress) = (sender.node.clone(), Progress::new(args.quiet));
     let feeder = std::thread::Builder::new()
         .name("stdin".into())
@@ -107,30 +119,38 @@ struct Sender {
 }
 
 impl Sender {
-    /// Makes sure that a receiver is there before anything is read. The empty message asks.
-    fn connect(&self, limit: Duration) -> Result<()> {
-        let end = Instant::now() + limit;
+    /// Opens a node that calls `address`.
+    fn open(args: &CatArgs, address: SocketAddr) -> Result<Self> {
+        // A command that waits for input must learn if its receiver is gone.
+        let node = node::caller(&args.node, address)?
+            .config(|config| node::watch(config, args.give_up_after))
+            .open_threads(1)?;
+        node.add_peer(CAT, address)?;
+        Ok(Self { node, address })
+    }
+
+    /// Makes sure that a receiver is there before anything is read. The empty message asks. Returns
+    /// false if none answered `until` then or, with `several` addresses, as soon as the receiver's
+    /// host says that none is there.
+    fn connect(&self, until: Instant, several: bool) -> Result<bool> {
         self.node
             .send(CAT, OutgoingMessage::new("").tag(Tag::Data.number()))?;
         loop {
-            let left = end.saturating_duration_since(Instant::now());
-            match self.node.event_timeout(left.min(LOOK))? {
-                Some(Event::Up { .. }) => return Ok(()),
+            let left = until.saturating_duration_since(Instant::now());
+            match self.node.event_timeout(left.min(ASK))? {
+                Some(Event::Up { .. }) => return Ok(true),
                 Some(event) => self.judge(&event)?,
-                None if left.is_zero() => break,
+                None if left.is_zero() => return Ok(false),
+                None if several && node::is_absent(&self.node.peers()?, CAT) => return Ok(false),
                 None => {}
             }
         }
-        let address = self.address;
-        Err(Failure::new(format!(
-            "nobody answered at {address} within {limit:?}: start `suci cat --listen {address}` there, \
-             check address and firewall, or raise --connect-timeout"
-        )))
     }
 
     /// Handles answers until everything is sent and the other side has written it.
     fn listen(&self, feeder: JoinHandle<Result<u64>>) -> Result<()> {
         let (mut feeder, mut total, mut written) = (Some(feeder), None, None);
+        let mut death = Death::default();
         loop {
             // Events first: messages sent before a session's end are there by now.
             let events = self.node.events()?;
@@ -139,6 +159,14 @@ impl Sender {
             }
             for event in events.iter().filter(|_| written.is_none()) {
                 self.judge(event)?;
+                death.note(event);
+            }
+            if written.is_none() && death.is_sure() {
+                let address = self.address;
+                return Err(Failure::new(format!(
+                    "{address} has gone before it had everything: its process has ended; start both \
+                     ends again"
+                )));
             }
             if let Some(ended) = feeder.take_if(|feeder| feeder.is_finished()) {
                 let panicked = |_| {
@@ -214,8 +242,10 @@ impl Sender {
                 Err(Failure::new(format!("{address} refuses: {reason}")))
             }
             Event::Lost { .. } => {
+                let is_absent = node::is_absent(&self.node.peers()?, CAT);
+                let known = node::known_of_silence(is_absent);
                 tell(format_args!(
-                    "suci cat: {address} does not answer; still trying"
+                    "suci cat: {address} does not answer; {known}still trying"
                 ));
                 Ok(())
             }

@@ -3,7 +3,7 @@
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use suci::{Bytes, Node, NodeBuilder, NodeId, PeerOptions};
+use suci::{Bytes, Node, NodeBuilder, NodeId};
 
 use super::control::{self, Account, Contender, Control, Entrant, Reply, Request, Round};
 use super::plot::Plot;
@@ -12,7 +12,7 @@ use super::suci_wire::{self, Suci};
 use super::tcp::Tcp;
 use super::udp::Udp;
 use super::{fan, mix, usage, work};
-use crate::args::{PerfArgs, Prefer, Rival, Waiting, Workload};
+use crate::args::{PerfArgs, Prefer, Rival, Target, Waiting, Workload};
 use crate::error::{Context, Failure, Result, tell};
 use crate::node::{self, PERF};
 
@@ -23,7 +23,7 @@ const WARM_UP: Duration = Duration::from_millis(100);
 /// Addresses of the servers.
 pub(super) enum Servers<'a> {
     /// Named on the command line.
-    Network(&'a [SocketAddr]),
+    Network(&'a [Target]),
     /// Started together with this process.
     Launched(&'a [(NodeId, SocketAddr)]),
 }
@@ -137,6 +137,16 @@ struct Client {
     data: usize,
 }
 
+/// Opens the control connections to servers that were named on the command line.
+fn call_named(args: &PerfArgs, targets: &[Target], appear: Duration) -> Result<Vec<Control>> {
+    let addresses = targets.iter().flat_map(Target::addresses);
+    for address in addresses {
+        node::check_security(&args.node, *address)?;
+    }
+    let call = |target: &Target| Control::call(target.addresses(), appear);
+    targets.iter().map(call).collect()
+}
+
 impl Client {
     fn new(args: &PerfArgs, to: Servers<'_>) -> Result<Self> {
         let pins = args.pin.as_ref().map_or(&[][..], |pin| pin.0.as_slice());
@@ -153,16 +163,23 @@ impl Client {
             let builder = builder.wait(wait).payload_checksum(payload_checksum);
             builder.open()
         };
+        let mut controls = Vec::new();
         let (node, known) = match to {
-            Servers::Launched(known) => (open(node::builder(&args.node))?, known.to_vec()),
-            Servers::Network(addresses) => {
-                let first = addresses.first().copied();
-                let first = first.ok_or_else(|| Failure::new("no server: name its address"))?;
-                let mut node = open(node::caller(&args.node, first)?)?;
-                let known: Vec<_> = (PERF.0..)
-                    .map(NodeId)
-                    .zip(addresses.iter().copied())
-                    .collect();
+            Servers::Launched(known) => {
+                for (_, address) in known {
+                    controls.push(Control::call(&[*address], appear)?);
+                }
+                (open(node::builder(&args.node))?, known.to_vec())
+            }
+            Servers::Network(targets) => {
+                controls = call_named(args, targets, appear)?;
+                // Of several addresses of a name, that which answered.
+                let addresses = controls.iter().map(Control::peer);
+                let known: Vec<_> = (PERF.0..).map(NodeId).zip(addresses).collect();
+                let first = known.first();
+                let (_, first) =
+                    first.ok_or_else(|| Failure::new("no server: name its address"))?;
+                let mut node = open(node::caller(&args.node, *first)?)?;
                 for (id, address) in &known {
                     node.add_peer(*id, *address)?;
                 }
@@ -171,8 +188,7 @@ impl Client {
         };
         node::warn("perf", node.warning());
         let mut servers = Vec::new();
-        for (number, &(id, address)) in (1..).zip(&known) {
-            let mut control = Control::call(address, appear)?;
+        for ((number, &(id, address)), mut control) in (1..).zip(&known).zip(controls) {
             let caller = node.id().0;
             let others = known.iter().filter(|(other, _)| *other != id);
             control.say(&Request::Hello {
@@ -300,10 +316,8 @@ impl Client {
         for server in self.servers.iter_mut().take(receivers) {
             if contender == Contender::Suci {
                 let peer = self.node.peer(server.id);
-                peer.set_options(PeerOptions {
-                    mode: entrant.prefer.unwrap_or(Prefer::Adaptive).into(),
-                    ..peer.options()?
-                })?;
+                let mode = entrant.prefer.unwrap_or(Prefer::Adaptive).into();
+                peer.configure(move |options| options.mode = mode)?;
             }
             let (size, data) = (payload.len(), self.data);
             sockets.extend(begin(server, entrant, workload, size, data, self.wait)?);

@@ -182,11 +182,14 @@ pub(super) struct Control {
 }
 
 impl Control {
-    /// Calls a server, which may take as long as `appear` to listen.
-    pub(super) fn call(address: SocketAddr, appear: Duration) -> Result<Self> {
+    /// Calls a server, which may take as long as `appear` to listen, at its addresses in turn.
+    pub(super) fn call(addresses: &[SocketAddr], appear: Duration) -> Result<Self> {
         let end = Instant::now() + appear;
+        let mut next = addresses.iter().cycle();
         loop {
-            match TcpStream::connect_timeout(&address, APPEAR) {
+            let address = next.next();
+            let address = address.ok_or_else(|| Failure::new("no server: name its address"))?;
+            match TcpStream::connect_timeout(address, APPEAR) {
                 Ok(stream) => return Self::over(stream),
                 Err(_) if Instant::now() < end => std::thread::sleep(Duration::from_millis(50)),
                 Err(error) => {

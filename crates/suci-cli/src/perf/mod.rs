@@ -56,6 +56,7 @@ fn launch(args: &PerfArgs) -> Result<ExitCode> {
         address: Ipv4Addr::LOCALHOST.into(),
         // Each process is told by its arguments.
         faults: None,
+        plain: false,
         program: program.collect(),
         explained: true,
         keeps_tcp_ports: true,

@@ -6,30 +6,12 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use plotters::coord::Shift;
-use plotters::prelude::*;
+use suci_plot::{Axis, Better, Panel, Picture, Point, Series, Unit};
 use tempfile::NamedTempFile;
 
 use super::report::{self, Row};
-use crate::error::{Context, Failure, Result};
+use crate::error::{Context, Result};
 use crate::output;
-
-/// Pixels of a panel.
-const PANEL: (u32, u32) = (800, 460);
-
-/// Room on each side of the measured values, as a factor.
-const MARGIN: f64 = 1.3;
-
-/// Colours that people who see no red or green also tell apart (Okabe and Ito).
-const COLOURS: [RGBColor; 7] = [
-    RGBColor(0, 114, 178),
-    RGBColor(213, 94, 0),
-    RGBColor(0, 158, 115),
-    RGBColor(204, 121, 167),
-    RGBColor(230, 159, 0),
-    RGBColor(86, 180, 233),
-    RGBColor(0, 0, 0),
-];
 
 /// A picture that will be drawn at the end.
 pub(super) struct Plot {
@@ -61,7 +43,7 @@ impl Plot {
 
     /// Draws it.
     pub(super) fn finish(self, rows: &[Row]) -> Result<()> {
-        let picture = draw(&panels(rows))?;
+        let picture = picture(rows).svg().context("drawing")?;
         let put = self.target.put(picture.as_bytes());
         put.context(format_args!("--plot {}", self.path.display()))
     }
@@ -143,169 +125,55 @@ fn parent(path: &Path) -> &Path {
     dir.unwrap_or(Path::new("."))
 }
 
-/// The results of one workload.
-#[derive(Debug, PartialEq)]
-struct Panel {
-    name: &'static str,
-    unit: &'static str,
-    lines: Vec<Line>,
-}
-
-/// The line of one contender.
-#[derive(Debug, PartialEq)]
-struct Line {
-    name: &'static str,
-    points: Vec<Point>,
-}
-
-/// Its rounds of one size.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Point {
-    size: f64,
-    min: f64,
-    median: f64,
-    max: f64,
-}
-
-/// Rows in panels and lines. The mix has no size, and values that are not above zero have no point
-/// on such axes.
-fn panels(rows: &[Row]) -> Vec<Panel> {
+/// Draws a panel for each workload and a line for each contender. The mix has no size.
+fn picture(rows: &[Row]) -> Picture {
     let mut panels: Vec<Panel> = Vec::new();
-    for row in rows
-        .iter()
-        .filter(|row| !row.workload.is_mix() && row.min > 0.0)
-    {
-        let name = report::name(row.workload);
-        let unit = row.unit;
-        let at = panels
-            .iter()
-            .position(|panel| panel.name == name)
-            .unwrap_or_else(|| {
-                let lines = Vec::new();
-                panels.push(Panel { name, unit, lines });
-                panels.len() - 1
-            });
+    for row in rows.iter().filter(|row| !row.workload.is_mix()) {
+        let title = report::name(row.workload);
+        let at = panels.iter().position(|panel| panel.title == title);
+        let at = at.unwrap_or_else(|| {
+            panels.push(empty(title, row.unit));
+            panels.len() - 1
+        });
         let Some(panel) = panels.get_mut(at) else {
             continue;
         };
-        let point = Point {
-            #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
-            size: row.size as f64,
-            min: row.min,
-            median: row.median,
-            max: row.max,
-        };
+        let (_, _, scale, _) = axis_of(row.unit);
+        #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
+        let size = row.size as f64;
+        let point = Point::spread(size, row.median, row.min, row.max).scaled(scale);
         let contender = row.contender();
-        match panel.lines.iter_mut().find(|line| line.name == contender) {
-            Some(line) => line.points.push(point),
-            None => panel.lines.push(Line {
-                name: contender,
+        match panel.series.iter_mut().find(|one| one.name == contender) {
+            Some(series) => series.points.push(point),
+            None => panel.series.push(Series {
+                name: contender.to_owned(),
                 points: vec![point],
             }),
         }
     }
-    for line in panels.iter_mut().flat_map(|panel| &mut panel.lines) {
-        line.points.sort_by(|a, b| a.size.total_cmp(&b.size));
+    for series in panels.iter_mut().flat_map(|panel| &mut panel.series) {
+        series.points.sort_by(|a, b| a.x().total_cmp(&b.x()));
     }
-    panels
+    Picture { panels }
 }
 
-fn draw(panels: &[Panel]) -> Result<String> {
-    let count = u32::try_from(panels.len()).unwrap_or(u32::MAX);
-    let (width, height) = PANEL;
-    let mut picture = String::new();
-    {
-        let size = (width, height.saturating_mul(count.max(1)));
-        let root = SVGBackend::with_string(&mut picture, size).into_drawing_area();
-        root.fill(&WHITE).context("drawing")?;
-        let areas = root.split_evenly((panels.len().max(1), 1));
-        for (panel, area) in panels.iter().zip(&areas) {
-            draw_panel(panel, area).map_err(|error| Failure::new(format!("drawing: {error}")))?;
-        }
-        root.present().context("drawing")?;
+fn empty(title: &str, unit: &str) -> Panel {
+    let (name, unit, _, better) = axis_of(unit);
+    Panel {
+        title: title.to_owned(),
+        better,
+        across: Axis::logarithmic("message size", Unit::Bytes),
+        up: Axis::logarithmic(name, unit),
+        series: Vec::new(),
     }
-    Ok(picture)
 }
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-
-fn draw_panel(panel: &Panel, area: &Area<'_>) -> Result<(), Box<dyn std::error::Error>> {
-    let points = || panel.lines.iter().flat_map(|line| &line.points);
-    let sizes = range(points().map(|point| point.size));
-    let values = range(points().flat_map(|point| [point.min, point.max]));
-    let mut chart = ChartBuilder::on(area)
-        .caption(panel.name, ("sans-serif", 22))
-        .margin(16)
-        .x_label_area_size(44)
-        .y_label_area_size(84)
-        .build_cartesian_2d(sizes.log_scale().base(2.0), values.log_scale())?;
-    chart
-        .configure_mesh()
-        .x_desc("bytes in a message")
-        .y_desc(panel.unit)
-        .x_labels(24)
-        .x_label_formatter(&|size| bytes(*size))
-        .y_label_formatter(&|value| figure(*value))
-        .label_style(("sans-serif", 14))
-        .light_line_style(WHITE.mix(0.0))
-        .draw()?;
-    for (line, colour) in panel.lines.iter().zip(COLOURS.iter().cycle()) {
-        let medians = line.points.iter().map(|point| (point.size, point.median));
-        chart
-            .draw_series(LineSeries::new(medians, colour.stroke_width(2)))?
-            .label(line.name)
-            .legend(|(x, y)| PathElement::new([(x, y), (x + 20, y)], colour.stroke_width(2)));
-        chart.draw_series(line.points.iter().map(|point| {
-            let Point {
-                size,
-                min,
-                median,
-                max,
-            } = *point;
-            ErrorBar::new_vertical(size, min, median, max, colour.filled(), 8)
-        }))?;
-    }
-    chart
-        .configure_series_labels()
-        .background_style(WHITE.mix(0.8))
-        .border_style(BLACK.mix(0.3))
-        .label_font(("sans-serif", 14))
-        .position(SeriesLabelPosition::UpperLeft)
-        .draw()?;
-    Ok(())
-}
-
-/// Returns a range from below the least of `values` to above the greatest.
-fn range(values: impl Iterator<Item = f64>) -> std::ops::Range<f64> {
-    let (least, most) = values.fold((f64::INFINITY, 0.0_f64), |(least, most), value| {
-        (least.min(value), most.max(value))
-    });
-    least / MARGIN..most * MARGIN
-}
-
-/// Returns a size as people write it.
-fn bytes(size: f64) -> String {
-    let units = [
-        (1_073_741_824.0, " Gi"),
-        (1_048_576.0, " Mi"),
-        (1_024.0, " Ki"),
-    ];
-    let unit = units.iter().find(|(unit, _)| size >= *unit);
-    let (unit, name) = unit.copied().unwrap_or((1.0, ""));
-    format!("{}{name}", figure(size / unit))
-}
-
-/// Returns a number without needless digits.
-fn figure(value: f64) -> String {
-    let digits = match value {
-        v if v >= 10.0 => 0,
-        v if v >= 1.0 => 1,
-        _ => 3,
-    };
-    let text = format!("{value:.digits$}");
-    match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text,
+/// The axis of figures in a unit of the table, and what one such unit is on it.
+fn axis_of(unit: &str) -> (&'static str, Unit, f64, Better) {
+    match unit {
+        "us" => ("time", Unit::Seconds, 1e-6, Better::Lower),
+        "Gbit/s" => ("goodput", Unit::BitsPerSecond, 1e9, Better::Higher),
+        _ => ("messages", Unit::PerSecond, 1.0, Better::Higher),
     }
 }
 
@@ -315,79 +183,16 @@ mod tests {
     use std::io::Read;
     use std::os::unix::fs::symlink;
 
-    fn point(size: f64, median: f64) -> Point {
-        Point {
-            size,
-            min: median * 0.9,
-            median,
-            max: median * 1.2,
-        }
-    }
-
-    fn panel(name: &'static str, lines: &[(&'static str, &[Point])]) -> Panel {
-        let line = |&(name, points): &(&'static str, &[Point])| Line {
-            name,
-            points: points.to_vec(),
+    /// The direction that is better follows from the unit; figures are in whole units.
+    #[test]
+    fn each_unit_has_an_axis() {
+        let of = |unit| {
+            let (_, unit, scale, better) = axis_of(unit);
+            (unit, scale, better)
         };
-        Panel {
-            name,
-            unit: "us",
-            lines: lines.iter().map(line).collect(),
-        }
-    }
-
-    #[test]
-    fn a_picture_names_workloads_contenders_and_sizes() {
-        let suci = [
-            point(64.0, 20.0),
-            point(4096.0, 30.0),
-            point(1_048_576.0, 400.0),
-        ];
-        let tcp = [
-            point(64.0, 25.0),
-            point(4096.0, 31.0),
-            point(1_048_576.0, 500.0),
-        ];
-        let lines = [("suci", &suci[..]), ("tcp cubic", &tcp)];
-        let picture = draw(&[panel("ping-pong", &lines), panel("stream", &lines)]).unwrap();
-        for part in [
-            "<svg",
-            "ping-pong",
-            "stream",
-            "suci",
-            "tcp cubic",
-            "4 Ki",
-            "1 Mi",
-            "us",
-        ] {
-            assert!(picture.contains(part), "no {part}");
-        }
-        assert!(!picture.contains("NaN") && !picture.contains("inf"));
-        // Through three sizes in each panel; the legend's strokes have two ends.
-        let lines = |colour: &str| {
-            let strokes = picture.lines().filter(|l| l.starts_with("<polyline"));
-            let own = strokes.filter(|stroke| stroke.contains(colour));
-            own.filter(|stroke| stroke.matches(',').count() == 3)
-                .count()
-        };
-        assert_eq!((lines("#0072B2"), lines("#D55E00")), (2, 2));
-    }
-
-    #[test]
-    fn one_size_is_drawn_as_a_point_and_no_size_draws_nothing() {
-        let picture = draw(&[panel("rate", &[("suci", &[point(32.0, 1e6)])])]).unwrap();
-        assert!(picture.contains("rate") && !picture.contains("NaN"));
-        assert!(draw(&[]).unwrap().contains("<svg"));
-    }
-
-    #[test]
-    fn sizes_and_figures_are_written_as_people_do() {
-        let shown = [64.0, 1024.0, 65_536.0, 1_048_576.0, 1_500.0].map(bytes);
-        assert_eq!(shown, ["64", "1 Ki", "64 Ki", "1 Mi", "1.5 Ki"]);
-        assert_eq!(
-            [0.05, 2.0, 12.34, 1e6].map(figure),
-            ["0.05", "2", "12", "1000000"]
-        );
+        assert_eq!(of("us"), (Unit::Seconds, 1e-6, Better::Lower));
+        assert_eq!(of("Gbit/s"), (Unit::BitsPerSecond, 1e9, Better::Higher));
+        assert_eq!(of("messages/s"), (Unit::PerSecond, 1.0, Better::Higher));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 
-use suci::{AcceptPolicy, AddressBook, Node, NodeBuilder, NodeId, PeerOptions};
+use suci::{AcceptPolicy, AddressBook, Node, NodeBuilder, NodeId};
 
 use super::control::{Contender, Control, PATIENCE, Reply, Request, Round};
 use super::suci_wire::{self, Suci};
@@ -202,14 +202,11 @@ impl Session {
     /// next round: the first one only warms up.
     fn prefer(&mut self, prefer: Prefer) -> Result<()> {
         let peer = self.node.peer(self.caller);
-        let options = match peer.options() {
-            Err(suci::Error::UnknownPeer(_)) => return Ok(()),
-            options => options?,
-        };
-        Ok(peer.set_options(PeerOptions {
-            mode: prefer.into(),
-            ..options
-        })?)
+        let mode = prefer.into();
+        match peer.configure(move |options| options.mode = mode) {
+            Err(suci::Error::UnknownPeer(_)) => Ok(()),
+            configured => Ok(configured?),
+        }
     }
 
     fn udp(&self, control: &mut Control, round: &Round) -> Result<Udp> {

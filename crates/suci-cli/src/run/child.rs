@@ -4,27 +4,29 @@ use std::ffi::OsString;
 use std::io::{self, PipeReader};
 use std::net::UdpSocket;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{ChildStderr, ChildStdout, Command, Stdio};
 
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use rustix::process::{
-    Pid, PidfdFlags, Signal, getpgid, getpgrp, getpid, getppid, pidfd_open, pidfd_send_signal,
+    Pid, Signal, WaitStatus, getpgid, getpgrp, getpid, getppid, kill_process,
     set_parent_process_death_signal,
 };
 
+use super::memory;
 use super::notices::{Notices, Outbox};
-use crate::error::{Context, Result};
 
 /// The facts about itself and the others that a process is given.
 pub(super) struct ChildEnvironment<'a> {
     pub(super) id: u32,
     pub(super) size: u32,
-    pub(super) book: &'a Path,
+    pub(super) book: &'a OwnedFd,
     pub(super) faults: Option<&'a str>,
     /// The key that the launcher made.
     pub(super) key: Option<&'a OwnedFd>,
+    /// It has no key, whatever the environment names.
+    pub(super) plain: bool,
 }
 
 /// A program that could not be started.
@@ -50,8 +52,8 @@ pub(super) enum End {
 /// A process that was started and not reaped yet.
 pub(super) struct Child {
     id: u32,
-    process: std::process::Child,
-    pidfd: OwnedFd,
+    pid: Pid,
+    output: (Option<ChildStdout>, Option<ChildStderr>),
     /// Notices to it about the others.
     outbox: Outbox,
 }
@@ -80,7 +82,6 @@ impl Child {
             .args(args)
             .env("SUCI_ID", environment.id.to_string())
             .env("SUCI_SIZE", environment.size.to_string())
-            .env("SUCI_BOOK", environment.book)
             .env("SUCI_FD", socket.as_raw_fd().to_string())
             .env(suci::env::NOTICES, told.as_raw_fd().to_string());
         match environment.faults {
@@ -91,14 +92,21 @@ impl Child {
             }
             None => {}
         }
-        // A descriptor of its own: the launcher needs its key for processes that start later.
-        let key = environment.key.map(OwnedFd::try_clone).transpose();
-        let key = key.map_err(|error| lacking("key", id, &error))?;
-        if let Some(key) = &key {
-            command.env(
-                suci::env::KEY_FILE,
-                format!("/proc/self/fd/{}", key.as_raw_fd()),
-            );
+        if environment.plain {
+            super::key::hide(&mut command);
+        }
+        // Descriptors of its own: the launcher needs its book and key for processes that start
+        // later.
+        let mut inherited = Vec::with_capacity(2);
+        for (variable, thing, file) in [
+            (suci::env::BOOK, "book", Some(environment.book)),
+            (suci::env::KEY_FILE, "key", environment.key),
+        ] {
+            let Some(file) = file else { continue };
+            let file = file.try_clone();
+            let file = file.map_err(|error| lacking(thing, id, &error))?;
+            command.env(variable, memory::path(&file));
+            inherited.push(file);
         }
         if environment.id > 0 {
             // Several readers of one input would each get a random part of it.
@@ -107,25 +115,12 @@ impl Child {
         if piped {
             command.stdout(Stdio::piped()).stderr(Stdio::piped());
         }
-        prepare(&mut command, socket, told, key);
-        let process = command.spawn().map_err(|error| refused(name, &error))?;
-        let pid = Pid::from_child(&process);
-        let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| Refused {
-            message: match scarce(Some(error)) {
-                Some(remedy) => format!(
-                    "a descriptor of process {}: {error}; {remedy}",
-                    environment.id
-                ),
-                None => {
-                    format!("pidfd_open for pid {pid:?}: {error}; Linux 5.3 or newer is needed")
-                }
-            },
-            status: 1,
-        })?;
+        prepare(&mut command, socket, told, inherited);
+        let mut process = command.spawn().map_err(|error| refused(name, &error))?;
         Ok(Self {
             id: environment.id,
-            process,
-            pidfd,
+            pid: Pid::from_child(&process),
+            output: (process.stdout.take(), process.stderr.take()),
             outbox,
         })
     }
@@ -144,41 +139,30 @@ impl Child {
         self.id
     }
 
-    pub(super) fn pid(&self) -> u32 {
-        self.process.id()
-    }
-
-    pub(super) fn pidfd(&self) -> &OwnedFd {
-        &self.pidfd
+    pub(super) fn pid(&self) -> Pid {
+        self.pid
     }
 
     /// Returns its output, if it was started with pipes; once.
     pub(super) fn take_output(&mut self) -> (Option<ChildStdout>, Option<ChildStderr>) {
-        (self.process.stdout.take(), self.process.stderr.take())
+        std::mem::take(&mut self.output)
     }
 
-    /// Sends a signal; one that has just ended does not mind.
+    /// Sends a signal; one that has just ended does not mind. It was not reaped, so its ID is not
+    /// used again.
     pub(super) fn signal(&self, signal: Signal) {
-        let _ = pidfd_send_signal(&self.pidfd, signal);
+        let _ = kill_process(self.pid, signal);
     }
 
-    /// Returns true if it is still in the launcher's process group. It was not reaped, so its ID is
-    /// not used again.
+    /// Returns true if it is still in the launcher's process group.
     pub(super) fn is_in_group(&self) -> bool {
-        getpgid(Some(Pid::from_child(&self.process))) == Ok(getpgrp())
-    }
-
-    /// Returns how it ended, if it did.
-    pub(super) fn try_end(&mut self) -> Result<Option<End>> {
-        let ended = self.process.try_wait();
-        Ok(ended
-            .context(format_args!("waiting for process {}", self.id))?
-            .map(judge))
+        getpgid(Some(self.pid)) == Ok(getpgrp())
     }
 }
 
-fn judge(status: ExitStatus) -> End {
-    if let Some(signal) = status.signal() {
+/// Says how a process ended.
+pub(super) fn judge(status: WaitStatus) -> End {
+    if let Some(signal) = status.terminating_signal() {
         let status = u8::try_from(128 + signal).unwrap_or(u8::MAX);
         return End::Failed {
             status,
@@ -186,7 +170,7 @@ fn judge(status: ExitStatus) -> End {
             signal: Some(signal),
         };
     }
-    match status.code() {
+    match status.exit_status() {
         Some(0) => End::Well,
         code => {
             let code = code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
@@ -200,7 +184,7 @@ fn judge(status: ExitStatus) -> End {
 }
 
 /// Returns the remedy where a resource of the system has run out.
-fn scarce(error: Option<Errno>) -> Option<&'static str> {
+pub(super) fn scarce(error: Option<Errno>) -> Option<&'static str> {
     match error? {
         Errno::MFILE => Some("start fewer processes, or raise `ulimit -n`"),
         Errno::NFILE => Some("start fewer processes, or raise fs.file-max (sysctl)"),
@@ -246,12 +230,12 @@ fn refused(name: &OsString, error: &io::Error) -> Refused {
     Refused { message, status }
 }
 
-/// Lets the child alone inherit `socket`, the pipe `told` and `key`, and makes it end when the
-/// launcher does.
+/// Lets the child alone inherit `socket`, the pipe `told` and these `files`, and makes it end when
+/// the launcher does.
 ///
 /// The descriptors are opened to inheritance between fork and exec, in the child: were it done
 /// here, a process started by another thread meanwhile would inherit it too.
-fn prepare(command: &mut Command, socket: UdpSocket, told: PipeReader, key: Option<OwnedFd>) {
+fn prepare(command: &mut Command, socket: UdpSocket, told: PipeReader, files: Vec<OwnedFd>) {
     let launcher = getpid();
     let before_exec = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
@@ -261,8 +245,8 @@ fn prepare(command: &mut Command, socket: UdpSocket, told: PipeReader, key: Opti
         }
         fcntl_setfd(&socket, FdFlags::empty())?;
         fcntl_setfd(&told, FdFlags::empty())?;
-        if let Some(key) = &key {
-            fcntl_setfd(key, FdFlags::empty())?;
+        for file in &files {
+            fcntl_setfd(file, FdFlags::empty())?;
         }
         Ok(())
     };

@@ -4,44 +4,52 @@
 //! process could take a port that is only looked up and then bound again.
 //!
 //! The end of a process is told to the others at once, by a [pipe](notices) that each of them
-//! inherits.
+//! inherits. So nobody has to conclude an end from silence: a process may start late, or be
+//! stopped.
 //!
-//! One thread waits for everything: signals and ends alike. Processes are named by pidfd, so that
-//! no signal ever reaches a stranger that inherited the number of a process already reaped.
+//! One thread waits for everything: signals and ends alike. It alone reaps processes, and signals
+//! none that it reaped, so that no signal reaches a stranger that inherited a number. It reaps
+//! every child of the launcher, also those that it did not start: as the first process of a
+//! container it gets the orphans of all others.
 
 mod child;
 mod key;
+mod memory;
 mod notices;
+mod reserve;
 mod tag;
 
 use std::collections::BTreeSet;
-use std::fs::{DirEntry, File};
-use std::io::Write;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
-use rustix::process::{Signal, geteuid, getpid, getsid};
+use rustix::process::{Signal, WaitOptions, getpid, getsid, wait};
+use suci::env::ProcessEnd;
 
 use self::child::{Child, End, Refused};
 use self::notices::Notices;
+use self::reserve::Reserved;
 use crate::args::RunArgs;
 use crate::error::{Context, Failure, Result, tell};
-use crate::signals::{self, Caught, Signals};
+use crate::signals::{Caught, ChildSignal, Signals};
 
 /// Runs until every process has ended.
 pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
     let signals = Signals::catch()?;
-    signals::notice_children()?;
-    let (book, sockets, _tcp_ports) = reserve(args)?;
-    let key = key::for_processes(args.address)?;
-    let mut launch = Launch::new(args, &book, key, &sockets)?;
+    let child_signal = ChildSignal::catch()?;
+    let Reserved {
+        book,
+        sockets,
+        tcp_ports: _tcp_ports,
+    } = reserve::reserve(args)?;
+    let key = match args.plain {
+        true => None,
+        false => key::for_processes(args.address)?,
+    };
+    let mut launch = Launch::new(args, (book, key), child_signal, &sockets)?;
     for (id, socket) in (0..).zip(sockets) {
         if let Err(refused) = launch.start(id, socket)? {
             launch.kill();
@@ -71,88 +79,13 @@ const NAMED: usize = 20;
 /// The exit status where more than 100 processes failed, as GNU parallel has it.
 const MANY_FAILED: u8 = 101;
 
-/// How the names of address books begin.
-const BOOK: &str = "suci-book-";
-
-/// How old a book without a lock must be before its launcher is taken for dead: a new one is locked
-/// a moment after it was made.
-const SETTLED: Duration = Duration::from_secs(60);
-
-/// Removes the books of this user's launchers that were killed before they could do so. A file that
-/// cannot be examined stays.
-fn sweep() {
-    let is_left_over = |entry: &DirEntry| {
-        let info = entry.metadata()?;
-        let old = info.modified()?.elapsed().is_ok_and(|age| age > SETTLED);
-        // For files of other users not even the kind can be trusted.
-        let mine = info.is_file() && info.uid() == geteuid().as_raw();
-        let named = entry.file_name().to_string_lossy().starts_with(BOOK);
-        std::io::Result::Ok(named && mine && old && File::open(entry.path())?.try_lock().is_ok())
-    };
-    let entries = std::fs::read_dir(std::env::temp_dir());
-    for entry in entries.into_iter().flatten().flatten() {
-        if is_left_over(&entry).unwrap_or(false) {
-            let _ = std::fs::remove_file(entry.path());
-        }
-    }
-}
-
-/// Binds a socket for each process, and writes the book that names them. Returns the book, the
-/// sockets, and what keeps others from the same ports of TCP, if that is wanted.
-fn reserve(args: &RunArgs) -> Result<(tempfile::NamedTempFile, Vec<UdpSocket>, Vec<OwnedFd>)> {
-    sweep();
-    let mut book = tempfile::Builder::new()
-        .prefix(BOOK)
-        .tempfile()
-        .context("the address book, a temporary file (TMPDIR says where)")?;
-    // Says that its launcher lives.
-    book.as_file().lock().context(book.path().display())?;
-    let (mut sockets, mut tcp_ports) = (Vec::new(), Vec::new());
-    for id in 0..args.processes {
-        let ip = args.address;
-        let (socket, tcp) = free_port(ip).context(format_args!(
-            "a UDP socket on {ip} for process {id} (`ulimit -n` limits how many there can be; \
-             `ip address` lists the addresses of this machine)"
-        ))?;
-        let address = socket.local_addr().context("a socket's address")?;
-        writeln!(book, "{id} {address}").context(book.path().display())?;
-        sockets.push(socket);
-        if args.keeps_tcp_ports {
-            tcp_ports.push(tcp);
-        }
-    }
-    book.flush().context(book.path().display())?;
-    Ok((book, sockets, tcp_ports))
-}
-
-/// Returns a socket at a port that is free for TCP, too, since `suci perf` talks over that. While
-/// the second result is open, the kernel gives this port of TCP to nobody who does not ask for it.
-fn free_port(ip: IpAddr) -> std::io::Result<(UdpSocket, OwnedFd)> {
-    const TRIES: u32 = 16;
-    let mut tries = 1;
-    loop {
-        let socket = UdpSocket::bind((ip, 0))?;
-        let family = match ip {
-            IpAddr::V4(_) => AddressFamily::INET,
-            IpAddr::V6(_) => AddressFamily::INET6,
-        };
-        let tcp = rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-        // A program that sets this, too, may then listen there.
-        sockopt::set_socket_reuseaddr(&tcp, true)?;
-        match rustix::net::bind(&tcp, &socket.local_addr()?) {
-            Err(error) if tries == TRIES => return Err(error.into()),
-            Err(_) => tries += 1,
-            Ok(()) => return Ok((socket, tcp)),
-        }
-    }
-}
-
 /// The processes and their states.
 struct Launch<'a> {
     args: &'a RunArgs,
-    book: &'a Path,
+    book: OwnedFd,
     /// The key of this run, if the launcher made one.
     key: Option<OwnedFd>,
+    child_signal: ChildSignal,
     /// Address at which each process listens.
     addresses: Vec<SocketAddr>,
     /// How often each process was started again.
@@ -173,20 +106,21 @@ struct Launch<'a> {
 impl<'a> Launch<'a> {
     fn new(
         args: &'a RunArgs,
-        book: &'a tempfile::NamedTempFile,
-        key: Option<OwnedFd>,
+        (book, key): (OwnedFd, Option<OwnedFd>),
+        child_signal: ChildSignal,
         sockets: &[UdpSocket],
     ) -> Result<Self> {
         let addresses = sockets.iter().map(UdpSocket::local_addr);
         let addresses: std::io::Result<Vec<_>> = addresses.collect();
         Ok(Self {
             args,
-            book: book.path(),
+            book,
             key,
+            child_signal,
             addresses: addresses.context("a socket's address")?,
             restarts: vec![0; sockets.len()],
             children: Vec::new(),
-            notices: Notices::default(),
+            notices: Notices::new(args.processes),
             tags: tag::Tags::default(),
             first_failure: None,
             failed: BTreeSet::new(),
@@ -201,9 +135,10 @@ impl<'a> Launch<'a> {
         let environment = child::ChildEnvironment {
             id,
             size: self.args.processes,
-            book: self.book,
+            book: &self.book,
             faults: self.args.faults.as_deref(),
             key: self.key.as_ref(),
+            plain: self.args.plain,
         };
         let (program, piped) = (&self.args.program, self.args.tag_output);
         let mut child = match Child::start(program, &environment, socket, &self.notices, piped) {
@@ -251,36 +186,28 @@ impl<'a> Launch<'a> {
     /// Sleeps until a signal was caught or a process ended. Meanwhile writes notices to the
     /// processes.
     fn sleep(&mut self, signals: &Signals) -> Result<(Vec<Caught>, bool)> {
+        let ends = PollFd::new(self.child_signal.pipe(), PollFlags::IN);
         let pipes = signals.pipes();
-        let before = pipes.len();
         let pipes = pipes.map(|pipe| PollFd::new(pipe, PollFlags::IN));
-        let children = self.children.iter();
-        let ends = children.map(|child| PollFd::new(child.pidfd(), PollFlags::IN));
         let outboxes = self.children.iter().map(Child::outbox).enumerate();
         let waiting = outboxes.filter_map(|(at, outbox)| Some((at, outbox.wants(&self.notices)?)));
         let waiting: Vec<_> = waiting.collect();
         let rooms = waiting.iter();
         let rooms = rooms.map(|(_, pipe)| PollFd::new(*pipe, PollFlags::OUT));
-        let mut fds: Vec<PollFd<'_>> = pipes.chain(ends).chain(rooms).collect();
+        let mut fds: Vec<PollFd<'_>> = rooms.chain([ends]).chain(pipes).collect();
         match poll(&mut fds, None) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(Failure::new(format!("waiting for processes: {error}"))),
         }
         let ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
-        let mut fds = fds.iter().skip(before);
-        let ended = fds
-            .by_ref()
-            .take(self.children.len())
-            .filter(|fd| ready(fd));
-        let ended = ended.count() > 0;
-        let writable = waiting.iter().zip(fds).filter(|(_, fd)| ready(fd));
+        let writable = waiting.iter().zip(&fds).filter(|(_, fd)| ready(fd));
         let writable: Vec<_> = writable.map(|((at, _), _)| *at).collect();
         for at in writable {
             if let Some(child) = self.children.get_mut(at) {
                 child.outbox_mut().write(&self.notices);
             }
         }
-        Ok((signals.take(), ended))
+        Ok((signals.take(), self.child_signal.take()))
     }
 
     /// A key pressed at the terminal signals every process of the launcher's group, so those have
@@ -307,32 +234,36 @@ impl<'a> Launch<'a> {
         }
     }
 
-    /// Takes note of everyone that ended, and starts those again that may be.
+    /// Reaps everyone that ended, and starts those again that may be. A child that this launcher
+    /// did not start is an orphan of another process, or a child of the program before it in this
+    /// process (`exec suci run`).
     fn reap(&mut self) -> Result<()> {
-        let mut at = 0;
-        while let Some(child) = self.children.get_mut(at) {
-            let Some(end) = child.try_end()? else {
-                at += 1;
+        loop {
+            let (pid, status) = match wait(WaitOptions::NOHANG) {
+                Ok(Some(ended)) => ended,
+                Ok(None) | Err(Errno::CHILD) => return Ok(()),
+                Err(Errno::INTR) => continue,
+                Err(error) => return Err(error).context("waiting for a process"),
+            };
+            let Some(at) = self.children.iter().position(|child| child.pid() == pid) else {
                 continue;
             };
-            let (id, pid) = (child.id(), child.pid());
-            self.children.swap_remove(at);
-            match end {
-                End::Well => self.notices.add(id, true),
+            let id = self.children.swap_remove(at).id();
+            match child::judge(status) {
+                End::Well => self.notices.add(id, ProcessEnd::Finished),
                 End::Failed {
                     status,
                     how,
                     signal,
                 } => self.on_failure(Failed {
                     id,
-                    pid,
+                    pid: pid.as_raw_nonzero().get(),
                     status,
                     how,
                     signal,
                 })?,
             }
         }
-        Ok(())
     }
 
     /// Handles the failure of a process: it is started again, or the others are told that it is
@@ -340,7 +271,11 @@ impl<'a> Launch<'a> {
     fn on_failure(&mut self, failed: Failed) -> Result<()> {
         let Failed { id, pid, .. } = failed;
         let again = self.take_restart(id);
-        self.notices.add(id, again.is_none());
+        let end = match again {
+            Some(_) => ProcessEnd::Replaced,
+            None => ProcessEnd::Failed,
+        };
+        self.notices.add(id, end);
         let is_known = match failed.signal {
             Some(signal) => self.killed && signal == Signal::KILL.as_raw(),
             None => self.args.explained,
@@ -365,7 +300,7 @@ impl<'a> Launch<'a> {
         ));
         if let Err(Refused { message, status }) = refused {
             tell(format_args!("suci run: process {id}: {message}"));
-            self.notices.add(id, true);
+            self.notices.add(id, ProcessEnd::Failed);
             self.count_failure(id, status);
         }
         Ok(())
@@ -412,28 +347,8 @@ impl<'a> Launch<'a> {
 /// A process that ended and did not succeed.
 struct Failed {
     id: u32,
-    pid: u32,
+    pid: i32,
     status: u8,
     how: String,
     signal: Option<i32>,
-}
-
-#[cfg(test)]
-mod tests {
-    use std::net::TcpListener;
-
-    use rustix::net::{AddressFamily, SocketType};
-
-    use super::free_port;
-
-    #[test]
-    fn a_kept_port_of_tcp_serves_those_alone_who_ask_for_it() {
-        let (udp, kept) = free_port(std::net::Ipv4Addr::LOCALHOST.into()).unwrap();
-        let address = udp.local_addr().unwrap();
-        let another = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
-        assert!(rustix::net::bind(&another, &address).is_err());
-        let listener = TcpListener::bind(address).unwrap();
-        drop((listener, kept));
-        rustix::net::bind(&another, &address).unwrap();
-    }
 }

@@ -1,4 +1,5 @@
-//! Telling the processes of a launch which of the others have ended.
+//! Telling the processes of a launch which of the others have ended. The first line says that this
+//! is done, so that the silence of one shows nothing.
 //!
 //! Each process inherits the reading end of a pipe of its own. A process that does not read fills
 //! its pipe and no more: the launcher writes only where there is room, and never waits for a
@@ -7,36 +8,47 @@
 use std::io::{PipeReader, PipeWriter, Write};
 
 use suci::NodeId;
-use suci::env::notice;
+use suci::env::{ProcessEnd, notice, supervision};
 
 /// Bytes written at once: a pipe that poll calls writable has room for a page.
 const AT_ONCE: usize = 4_096;
 
 /// All that was to be told so far, in order.
-#[derive(Default)]
-pub(super) struct Notices(Vec<Notice>);
+pub(super) struct Notices {
+    /// The nodes of the launch.
+    size: u32,
+    ends: Vec<Notice>,
+}
 
 #[derive(Clone, Copy)]
 struct Notice {
     id: u32,
-    /// The process is not started again.
-    for_good: bool,
+    end: ProcessEnd,
 }
 
 impl Notices {
-    /// Adds the notice that process `id` has ended; `for_good`: it is not started again.
-    pub(super) fn add(&mut self, id: u32, for_good: bool) {
-        self.0.push(Notice { id, for_good });
+    /// Returns the notices of a launch of the nodes from 0 to `size` - 1.
+    pub(super) fn new(size: u32) -> Self {
+        let ends = Vec::new();
+        Self { size, ends }
+    }
+
+    /// Adds the notice that process `id` has ended.
+    pub(super) fn add(&mut self, id: u32, end: ProcessEnd) {
+        self.ends.push(Notice { id, end });
     }
 
     /// Returns a pipe for a process that is about to start under `id`.
     pub(super) fn pipe_for(&self, id: u32) -> std::io::Result<(PipeReader, Outbox)> {
-        let (reader, writer) = std::io::pipe()?;
+        let (reader, mut writer) = std::io::pipe()?;
+        // An empty pipe has room for it, however soon the process reads.
+        let last = NodeId(self.size.saturating_sub(1));
+        writer.write_all(supervision(NodeId(0), last).as_bytes())?;
         let outbox = Outbox {
             id,
             pipe: Some(writer),
             next: 0,
-            started: self.0.len(),
+            started: self.ends.len(),
         };
         Ok((reader, outbox))
     }
@@ -57,15 +69,16 @@ impl Outbox {
     /// Returns the pipe, if a notice must be written to it.
     pub(super) fn wants(&self, notices: &Notices) -> Option<&PipeWriter> {
         let pipe = self.pipe.as_ref()?;
-        (self.next < notices.0.len()).then_some(pipe)
+        (self.next < notices.ends.len()).then_some(pipe)
     }
 
     /// Writes the next notices, a page at most. Call it when poll says that there is room.
     pub(super) fn write(&mut self, notices: &Notices) {
         let mut text = String::new();
-        while let Some(&Notice { id, for_good }) = notices.0.get(self.next) {
-            if id != self.id && (for_good || self.next >= self.started) {
-                let line = notice(NodeId(id), for_good);
+        while let Some(&Notice { id, end }) = notices.ends.get(self.next) {
+            let is_last = end != ProcessEnd::Replaced;
+            if id != self.id && (is_last || self.next >= self.started) {
+                let line = notice(NodeId(id), end);
                 if text.len() + line.len() > AT_ONCE {
                     break;
                 }
@@ -90,12 +103,12 @@ mod tests {
 
     #[test]
     fn a_process_that_starts_later_is_told_of_earlier_ends() {
-        let mut notices = Notices::default();
+        let mut notices = Notices::new(4);
         let (mut early, mut first) = notices.pipe_for(0).unwrap();
-        notices.add(1, false);
-        notices.add(2, true);
+        notices.add(1, ProcessEnd::Replaced);
+        notices.add(2, ProcessEnd::Failed);
         let (mut late, mut second) = notices.pipe_for(1).unwrap();
-        notices.add(3, false);
+        notices.add(3, ProcessEnd::Replaced);
         for outbox in [&mut first, &mut second] {
             assert!(outbox.wants(&notices).is_some());
             outbox.write(&notices);
@@ -107,15 +120,18 @@ mod tests {
         late.read_to_string(&mut said[1]).unwrap();
         assert_eq!(
             said,
-            ["1 died 1\n1 gone 2\n1 died 3\n", "1 gone 2\n1 died 3\n"]
+            ["1 died 1\n1 failed 2\n1 died 3\n", "1 failed 2\n1 died 3\n"]
+                .map(|ends| format!("1 supervised 0 3\n{ends}"))
         );
     }
 
     #[test]
     fn long_output_is_written_by_pages_and_nothing_to_a_closed_pipe() {
-        let mut notices = Notices::default();
+        let mut notices = Notices::new(4);
         let (mut reader, mut outbox) = notices.pipe_for(0).unwrap();
-        (0..10_000).for_each(|id| notices.add(id, true));
+        (0..10_000).for_each(|id| notices.add(id, ProcessEnd::Finished));
+        let mut first = [0; "1 supervised 0 3\n".len()];
+        reader.read_exact(&mut first).unwrap();
         outbox.write(&notices);
         let mut page = [0; 2 * AT_ONCE];
         let count = reader.read(&mut page).unwrap();

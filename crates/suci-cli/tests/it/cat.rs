@@ -277,6 +277,100 @@ fn a_receiver_that_died_fails_the_sender_even_while_it_waits_for_input() {
     drop(input);
 }
 
+/// F17, F25: the receiver is killed amid a transfer, or while the input pauses. This machine's
+/// kernel answers each packet, so that the sender does not wait for `--give-up-after`.
+#[test]
+fn f17_f25_a_receiver_of_this_machine_that_was_killed_is_given_up_at_once() {
+    for is_amid in [true, false] {
+        let at = free_address();
+        let (mut receive, mut send) = ends(at, at, &[], &[]);
+        let mut input = types(&mut send, b"begin", &mut receive);
+        receive.0.kill().unwrap();
+        receive.wait();
+        let begun = Instant::now();
+        if is_amid {
+            let _ = input.write_all(b"more");
+        }
+        assert_eq!(send.wait().code(), Some(1));
+        let took = begun.elapsed();
+        println!("figure: given up after {took:?}, amid a transfer: {is_amid}");
+        // A sender without input asks after a third of the silence timeout.
+        let most = if is_amid { 2 } else { 8 };
+        assert!(took < Duration::from_secs(most), "{took:?}");
+        let said = errors(&send.finish());
+        assert!(said.contains("its process has ended"), "{said}");
+    }
+}
+
+/// A command in a namespace of its own, where `hosts` says which addresses names have.
+fn with_hosts(words: &[&str], hosts: &std::path::Path) -> Command {
+    let line = "mount --bind \"$0\" /etc/hosts && exec \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", line]).arg(hosts);
+    let inner = suci(words);
+    command.arg(inner.get_program()).args(inner.get_args());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    command
+}
+
+/// A name has addresses of both families, and the peer listens at either: each command finds it.
+#[test]
+fn f25_all_addresses_of_a_name_are_tried() {
+    let dir = tempfile::tempdir().unwrap();
+    let hosts = dir.path().join("hosts");
+    std::fs::write(&hosts, "::1 both\n127.0.0.1 both\n").unwrap();
+    for ip in ["127.0.0.1", "[::1]"] {
+        let port = free_address().port();
+        let (at, to) = (format!("{ip}:{port}"), format!("both:{port}"));
+        let begun = Instant::now();
+        let receive = Running::start(&mut suci(&["cat", "--listen", &at]));
+        let mut command = with_hosts(&["cat", &to], &hosts);
+        let mut send = Running::start(&mut command);
+        send.feed(b"found".to_vec());
+        let sent = send.finish();
+        assert!(sent.status.success(), "{}", errors(&sent));
+        assert_eq!(receive.finish().stdout, b"found", "{at}");
+        let mut ping = Running::start(&mut suci(&["ping", "--listen", &at]));
+        assert!(ping.first_error_line().contains("answering"));
+        let words = ["ping", &to, "--count", "2", "--interval", "0"];
+        let pinged = output(&mut with_hosts(&words, &hosts));
+        assert!(pinged.status.success(), "{}", errors(&pinged));
+        println!(
+            "figure: {at} found as both, twice within {:?}",
+            begun.elapsed()
+        );
+    }
+}
+
+/// A name has two addresses, of which this machine has one: commands listen at that.
+#[test]
+fn f25_a_command_listens_at_the_address_of_a_name_that_this_machine_has() {
+    let dir = tempfile::tempdir().unwrap();
+    let hosts = dir.path().join("hosts");
+    let at = free_address();
+    std::fs::write(&hosts, format!("192.0.2.1 both\n{} both\n", at.ip())).unwrap();
+    let named = format!("both:{}", at.port());
+    let mut listen = with_hosts(&["ping", "--listen", &named], &hosts);
+    let mut listen = Running::start(&mut listen);
+    assert!(listen.first_error_line().contains("answering"));
+    let pinged = output(&mut suci(&["ping", &at.to_string(), "--count", "1"]));
+    assert!(pinged.status.success(), "{}", errors(&pinged));
+    let program = env!("CARGO_BIN_EXE_suci");
+    let words = [
+        "run",
+        "-n",
+        "2",
+        "--address",
+        "both",
+        program,
+        "ping",
+        "--count",
+        "1",
+    ];
+    let ran = output(&mut with_hosts(&words, &hosts));
+    assert!(ran.status.success(), "{}", errors(&ran));
+}
+
 #[test]
 fn a_second_sender_is_told_that_the_receiver_is_busy() {
     let at = free_address();

@@ -3,8 +3,10 @@
 
 mod cat;
 mod completions;
+mod container;
 mod doctor;
 mod key;
+mod listen;
 mod man;
 mod run;
 mod stat;

@@ -204,21 +204,22 @@ fn at_terminal(name: &str) -> (Running, std::fs::File, impl Iterator<Item = Stri
     assert!(lines.by_ref().take(8).all(|line| line == "ready"));
     let launcher = Pid::from_child(&running.0);
     let begun = Instant::now();
-    while !has_started(launcher, 8) {
+    while !has_started(launcher) {
         assert!(begun.elapsed() < PATIENCE, "it never waits");
         std::thread::sleep(Duration::from_millis(1));
     }
     (running, keys, lines)
 }
 
-/// Returns true if the launcher sleeps and has a descriptor of each of its processes. Before that
-/// it also passes on signals that the started processes already got.
-fn has_started(launcher: Pid, count: usize) -> bool {
+/// Returns true if the launcher, all of whose processes run, sleeps and starts none: then it has no
+/// copy of the book for a process. Before that it also passes on signals that the started processes
+/// already got.
+fn has_started(launcher: Pid) -> bool {
     let descriptors = format!("/proc/{}/fd", launcher.as_raw_nonzero());
     let links = std::fs::read_dir(descriptors).unwrap();
     let targets = links.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
-    let processes = targets.filter(|target| target.to_string_lossy().contains("pidfd"));
-    processes.count() == count && state(launcher) == Some('S')
+    let books = targets.filter(|target| target.to_string_lossy().contains("suci-book"));
+    books.count() == 1 && state(launcher) == Some('S')
 }
 
 /// Returns the output of the eight processes, and ends the launcher.
@@ -418,12 +419,13 @@ fn nothing_is_started_again_after_a_signal_was_passed_on() {
     assert!(!errors(&output).contains("again"), "{}", errors(&output));
 }
 
-/// The notices stand in the pipes of the other processes, one line for each process that ended.
+/// The notices stand in the pipes of the other processes: that they are supervised, then one line
+/// for each process that ended.
 #[test]
 fn processes_are_told_which_of_the_others_have_ended() {
     let script = r#"
         case $SUCI_ID in
-        0) head -n 3 /dev/fd/$SUCI_NOTICES; echo known;;
+        0) head -n 4 /dev/fd/$SUCI_NOTICES; echo known;;
         1) kill -9 $$;;
         esac"#;
     let output = output(&mut suci(&[
@@ -439,10 +441,21 @@ fn processes_are_told_which_of_the_others_have_ended() {
     let printed = printed(&output);
     let told = |line: &str| printed.lines().filter(|it| *it == line).count();
     assert_eq!(
-        (told("1 died 1"), told("1 gone 1"), told("1 gone 2")),
+        (told("1 died 1"), told("1 failed 1"), told("1 gone 2")),
         (1, 1, 1),
         "{printed}"
     );
+}
+
+/// A program that waits for its first message hears of the process that died before it sent one.
+#[test]
+fn f17_a_process_that_fails_before_it_talked_ends_those_that_wait_for_it() {
+    let script = "test $SUCI_ID != 0 || exit 3; exec \"$0\" ping";
+    let program = env!("CARGO_BIN_EXE_suci");
+    let begun = std::time::Instant::now();
+    let output = output(&mut suci(&["run", "-n", "3", "sh", "-c", script, program]));
+    assert_eq!(output.status.code(), Some(3), "{}", errors(&output));
+    assert!(begun.elapsed() < std::time::Duration::from_secs(20));
 }
 
 /// A kill by the launcher itself is not reported; a kill by another process is.
@@ -708,28 +721,22 @@ fn others_are_killed_although_the_reason_cannot_be_written() {
     assert!(said.contains("exited with 3"), "{said}");
 }
 
+/// The launcher writes into no directory, so that nothing is left of one that was killed. Nobody
+/// can change the book, and a process that starts again finds it, too.
 #[test]
-fn address_books_of_dead_launchers_are_removed_and_others_kept() {
+fn the_address_book_is_in_no_directory() {
     let directory = tempfile::tempdir().unwrap();
-    let launch = |script: &str| {
-        let mut command = suci(&["run", "-n", "1", "sh", "-c", script]);
-        command.env("TMPDIR", directory.path());
-        command
-    };
-    let books = || std::fs::read_dir(directory.path()).unwrap().count();
-    let mut dead = Running::start(&mut launch("echo ready; exec sleep 60"));
-    dead.first_line();
-    dead.0.kill().unwrap();
-    dead.0.wait().unwrap();
-    let mut living = Running::start(&mut launch("echo ready; exec sleep 60"));
-    living.first_line();
-    assert_eq!(books(), 2);
-    let long_ago = std::time::SystemTime::now() - Duration::from_secs(3_600);
-    for entry in std::fs::read_dir(directory.path()).unwrap() {
-        let book = std::fs::File::open(entry.unwrap().path()).unwrap();
-        book.set_modified(long_ago).unwrap();
-    }
-    assert!(output(&mut launch("true")).status.success());
-    assert_eq!(books(), 1, "that of the living launcher");
-    drop(living);
+    let script = r#"
+        test -s $SUCI_BOOK || exit 9
+        echo 7 127.0.0.1:7 2>/dev/null >> $SUCI_BOOK && exit 8
+        test -e "$0/$SUCI_ID" && cat $SUCI_BOOK && exit 0
+        touch "$0/$SUCI_ID"; exit 3"#;
+    let marks = directory.path().join("marks");
+    std::fs::create_dir(&marks).unwrap();
+    let marks = marks.to_str().unwrap();
+    let mut command = suci(&["run", "-n", "2", "--restart=1", "sh", "-c", script, marks]);
+    let done = output(command.env("TMPDIR", "/nonexistent"));
+    assert!(done.status.success(), "{}", errors(&done));
+    assert_eq!(printed(&done).lines().count(), 4, "{}", printed(&done));
+    assert!(!printed(&done).contains("7 127.0.0.1:7\n"));
 }

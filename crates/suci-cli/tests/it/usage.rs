@@ -191,6 +191,50 @@ fn an_address_book_maps_ids_to_addresses() {
     );
 }
 
+/// Nodes 0 and 1 have no address of each other, only a route by node 2, which is a command, too.
+#[test]
+fn a_node_is_pinged_through_one_that_forwards() {
+    let dir = tempfile::tempdir().unwrap();
+    let [zero, one, two] = [0; 3].map(|_| free_address());
+    let book = |name: &str, lines: String| {
+        let file = dir.path().join(name);
+        std::fs::write(&file, lines).unwrap();
+        file.to_str().unwrap().to_owned()
+    };
+    let books = [
+        book("0", format!("0 {zero}\n2 {two}\n1 via 2\n")),
+        book("1", format!("1 {one}\n2 {two}\n0 via 2\n")),
+        book("2", format!("0 {zero}\n1 {one}\n2 {two}\n")),
+    ];
+    let ping = |id: usize, more: &[&str]| {
+        let id = id.to_string();
+        suci(
+            &[
+                &[
+                    "ping",
+                    "--book",
+                    &books[id.parse::<usize>().unwrap()],
+                    "--id",
+                    &id,
+                ],
+                more,
+            ]
+            .concat(),
+        )
+    };
+    let mut answering = Running::start(&mut ping(1, &[]));
+    assert!(answering.first_error_line().contains("node 1 answering"));
+    let mut forwarding = Running::start(&mut ping(2, &["--forward"]));
+    assert!(forwarding.first_error_line().contains("node 2 answering"));
+    let output = output(&mut ping(0, &["1", "--count", "3", "--interval", "0.01"]));
+    assert!(output.status.success(), "{}", errors(&output));
+    let said = printed(&output);
+    assert!(said.contains("64 B from node 1: number 2, "), "{said}");
+    println!("figure: {}", said.lines().last().unwrap());
+    let said = refusal(&["ping", "--book", &books[0], "--id", "0", "3"], 1);
+    assert!(said.contains("\"3\" is no node of the book"), "{said}");
+}
+
 #[test]
 fn ping_counts_round_trips_and_survives_faults() {
     let at = free_address().to_string();
@@ -218,11 +262,13 @@ fn ping_counts_round_trips_and_survives_faults() {
 }
 
 #[test]
-fn an_unanswered_ping_says_so() {
+fn an_unanswered_ping_says_so_and_that_the_port_is_closed() {
     let at = free_address().to_string();
     let said = refusal(&["ping", &at, "--timeout", "0.4"], 1);
     assert!(
-        said.contains(&format!("no answer from {at}")) && said.contains("--listen"),
+        said.contains(&format!("no answer from {at}"))
+            && said.contains("its port is closed")
+            && said.contains("--listen"),
         "{said}"
     );
 }
@@ -550,8 +596,15 @@ fn perf_tells_where_the_time_goes_and_draws_sizes() {
         }
     }
     let drawn = std::fs::read_to_string(&picture).unwrap();
-    for part in ["<svg", "ping-pong", "stream", "tcp cubic", "128"] {
-        assert!(drawn.contains(part), "no {part}");
+    let panels = suci_plot::Picture::read(&drawn).unwrap().panels;
+    let titles: Vec<&str> = panels.iter().map(|panel| panel.title.as_str()).collect();
+    assert_eq!(titles, ["ping-pong", "stream"]);
+    for panel in &panels {
+        let lines = panel
+            .series
+            .iter()
+            .map(|it| (it.name.as_str(), it.points.len()));
+        assert_eq!(lines.collect::<Vec<_>>(), [("suci", 3), ("tcp cubic", 3)]);
     }
 }
 

@@ -350,10 +350,17 @@ impl Initiator {
         let is_flush = matches!(open, Open::Flush { .. });
         for node in open.nodes() {
             let of_this = |message: &Outgoing| split_tag(message.tag).0 == operation.0;
+            let behind = self.output.behind(node, of_this).filter(|_| !is_flush);
+            let has_next = behind.map(fence_before).is_some();
             let unsent = self.output.remove(node, of_this);
-            let Some(target) = self.targets.get_mut(&node).filter(|_| is_flush) else {
+            let Some(target) = self.targets.get_mut(&node) else {
                 continue;
             };
+            if !is_flush {
+                // A fence before a request that is not sent stands before the next one.
+                target.fence |= unsent && !has_next;
+                continue;
+            }
             if !unsent {
                 target.cancelled.insert(operation.0);
             } else if target.flush == Some(operation.0) {
@@ -793,6 +800,15 @@ fn split(layout: &Layout) -> Option<Vec<Layout>> {
                 layout.part(at, part_length(total, part)?)
             })
             .collect(),
+    }
+}
+
+/// Puts a fence before a request that waits to be sent.
+fn fence_before(message: &mut Outgoing) {
+    let total = message.payload.len() as u64;
+    if let Ok(Request::Access(access)) = Request::read(message.kind, &message.user_header, total) {
+        let action = access.action.with_fence(true);
+        message.user_header = Request::Access(Access { action, ..access }).header().into();
     }
 }
 

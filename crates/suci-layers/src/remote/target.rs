@@ -133,19 +133,20 @@ impl Target {
         let lent = self.admit(&access);
         let span = Span::new(access.region, layout, *signal);
         let state = self.initiators.entry(from).or_default();
-        let full = state.placed.len() >= MAX_PLACED;
+        // A fence holds back what is behind it also if the put that carries it breaks a rule.
+        let after_fence = is_fenced(*fenced) && !state.placed.is_empty();
+        if after_fence || state.placed.len() >= MAX_PLACED {
+            return PlaceDecision::AfterEarlier;
+        }
         let lent = match lent {
             Ok(lent) => lent,
-            Err(_) if full => return PlaceDecision::AfterEarlier,
             Err(error) => {
                 state.placed.push_back(Placed::Nowhere(error));
                 let nowhere = Placement::nowhere(layout.clone(), message.total);
                 return PlaceDecision::Direct(nowhere);
             }
         };
-        let after_fence = is_fenced(*fenced) && !state.placed.is_empty();
-        let mut earlier = state.placed.iter();
-        if after_fence || full || earlier.any(|earlier| earlier.holds_back(&span)) {
+        if state.placed.iter().any(|earlier| earlier.holds_back(&span)) {
             return PlaceDecision::AfterEarlier;
         }
         state.placed.push_back(Placed::At(span));

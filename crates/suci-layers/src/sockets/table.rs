@@ -413,6 +413,7 @@ impl Sockets {
         match input {
             SocketInput::Message(from, message) => self.on_message(now, from, message),
             SocketInput::Lost(node, cause) => self.on_lost(node, cause),
+            SocketInput::NoProcess(node) => self.on_absent(node),
             SocketInput::Refused(node) => {
                 self.fail_all(node, ConnectionFailure::Reset, ConnectionFailure::Reset)
             }
@@ -484,20 +485,36 @@ impl Sockets {
     /// Fails the sockets that [`Sockets::end`] left. Returns how many messages, or parts of
     /// streams, each node will never get.
     pub fn give_up(&mut self) -> BTreeMap<NodeId, u64> {
-        let mut left = BTreeMap::new();
-        let unsent = self.unsent.iter().filter_map(|id| self.connection(*id));
-        for connection in unsent {
-            *left.entry(connection.peer.node).or_default() += 1;
-        }
-        for (node, message) in self.output.iter() {
-            let packet = Packet::read(message.kind, message.tag, &message.user_header);
-            if matches!(packet, Ok(Packet::Data { .. })) {
-                *left.entry(node).or_default() += 1;
-            }
-        }
+        let left = self.left(|_| true);
         self.ending = true;
         for id in self.ids().collect::<Vec<_>>() {
             self.end_one(id);
+        }
+        left
+    }
+
+    /// Drops the messages that wait for nodes of which `is_lost` returns true: their sockets have
+    /// failed. Returns how many messages, or parts of streams, each will never get.
+    pub fn drop_output(&mut self, is_lost: impl Fn(NodeId) -> bool) -> BTreeMap<NodeId, u64> {
+        let nodes: BTreeSet<_> = self.output.iter().map(|(node, _)| node).collect();
+        let lost: BTreeSet<_> = nodes.into_iter().filter(|node| is_lost(*node)).collect();
+        let left = self.left(|node| lost.contains(&node));
+        lost.into_iter().for_each(|node| self.output.clear(node));
+        left
+    }
+
+    /// Counts the messages, and parts of streams, that some nodes have not been sent.
+    fn left(&self, is_one: impl Fn(NodeId) -> bool) -> BTreeMap<NodeId, u64> {
+        let unsent = self.unsent.iter().filter_map(|id| self.connection(*id));
+        let unsent = unsent.map(|connection| connection.peer.node);
+        let data = self.output.iter().filter(|(_, message)| {
+            let packet = Packet::read(message.kind, message.tag, &message.user_header);
+            matches!(packet, Ok(Packet::Data { .. }))
+        });
+        let mut left = BTreeMap::new();
+        let all = unsent.chain(data.map(|(node, _)| node));
+        for node in all.filter(|node| is_one(*node)) {
+            *left.entry(node).or_default() += 1;
         }
         left
     }
@@ -821,7 +838,8 @@ impl Sockets {
         let (kind, tag, user_header) = packet.write();
         let token = match packet {
             Packet::Open { from, .. } => open_token(from),
-            _ => 0,
+            Packet::Data { .. } => 0,
+            _ => CONTROL,
         };
         let message = Outgoing {
             channel,
@@ -847,7 +865,10 @@ fn end_of_open(now: Instant) -> Instant {
     Instant::from_nanos(now.as_nanos().saturating_add(nanos(OPEN_TIMEOUT)))
 }
 
-/// Returns the token of a socket's OPEN. Other messages have 0.
+/// The token of messages that carry no bytes of a program, and open nothing.
+const CONTROL: u64 = u64::MAX;
+
+/// Returns the token of a socket's OPEN: neither 0, which bytes of programs have, nor [`CONTROL`].
 const fn open_token(id: SocketId) -> u64 {
     id.0 + 1
 }

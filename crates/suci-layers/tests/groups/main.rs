@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use suci_layers::Knowledge;
 use suci_layers::group::{Failure, Finished, MemberFailure};
 use suci_proto::time::Duration;
+use suci_proto::types::NodeId;
 
 /// Time in which messages pass, and nobody counts as silent.
 const SHORT: Duration = Duration::from_millis(100);
@@ -65,6 +66,66 @@ fn an_agreement_waits_for_late_members() {
 }
 
 /// The launcher or the kernel says that its process ended: the usual case on one machine.
+/// A member that is silent for ten minutes, as in a debugger: operations and agreements wait for
+/// it, also where silence counts as death.
+#[test]
+fn f16_f35_operations_wait_for_a_supervised_member_that_is_silent() {
+    for parts_go_on in [false, true] {
+        let mut network = Network::new(4);
+        network.supervise();
+        for member in &network.members {
+            member.group.let_parts_go_on(parts_go_on);
+        }
+        let others = [0, 1, 3];
+        for agrees in [false, true] {
+            let begin = |network: &mut Network, rank| match agrees {
+                true => network.begin_agree(rank, u64::MAX).unwrap(),
+                false => network.begin_barrier(rank).unwrap(),
+            };
+            network.divide(&[2], &others);
+            others
+                .into_iter()
+                .for_each(|rank| begin(&mut network, rank));
+            for _ in 0..10 {
+                network.run(LONG);
+                assert!((0..4).all(|rank| network.result(rank).is_none()));
+            }
+            network.heal();
+            begin(&mut network, 2);
+            network.run(LONG);
+            assert!((0..4).all(|rank| matches!(network.result(rank), Some(Ok(_)))));
+        }
+    }
+}
+
+/// The end of a supervised member is no silence.
+#[test]
+fn f17_f35_a_supervised_member_that_died_fails_the_operation() {
+    let mut network = Network::new(3);
+    network.supervise();
+    network.kill(2);
+    for rank in [0, 1] {
+        network.begin_barrier(rank).unwrap();
+    }
+    network.run(LONG);
+    assert!(network.result(0).is_none());
+    network.report_death(2);
+    network.run(LONG);
+    for rank in [0, 1] {
+        let ended = network.result(rank);
+        assert!(
+            matches!(
+                ended,
+                Some(Err(Failure::Member {
+                    node: NodeId(2),
+                    ..
+                }))
+            ),
+            "{ended:?}"
+        );
+    }
+}
+
 #[test]
 fn one_of_two_goes_on_alone_if_the_process_of_the_other_ended() {
     for dies in [0, 1] {

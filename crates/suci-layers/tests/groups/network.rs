@@ -176,11 +176,20 @@ impl Network {
         self.members[rank].ended = true;
     }
 
+    /// A launcher supervises the members: it would report each end.
+    pub(crate) fn supervise(&mut self) {
+        for member in &mut self.members {
+            member.engine.set_supervised(0..=99, true);
+        }
+    }
+
     /// Each launcher reports that the member's process has ended.
     pub(crate) fn report_death(&mut self, rank: usize) {
         let now = self.now;
         for member in self.members.iter_mut().filter(|member| !member.ended) {
-            member.engine.on_process_ended(now, id(rank), false);
+            member
+                .engine
+                .on_process_ended(now, id(rank), suci_proto::ProcessEnd::Replaced);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Whatever the network does, operations have the effect of their order.
 
-use crate::scenarios;
+use crate::scenarios::{self, Between};
 use proptest::prelude::*;
 
 proptest! {
@@ -13,7 +13,20 @@ proptest! {
     /// Nothing behind a fence is visible before everything in front of it.
     #[test]
     fn fences_order_what_others_see(seed: u64) {
-        prop_assert!(scenarios::keeps_fences(seed, true));
+        prop_assert!(scenarios::keeps_fences(seed, Between::Fence));
+    }
+
+    /// Nor if the put behind the fence breaks a rule, so that it is not applied itself.
+    #[test]
+    fn fences_before_mistakes_order_what_others_see(seed: u64) {
+        prop_assert!(scenarios::keeps_fences(seed, Between::FenceAndMistake));
+    }
+
+    /// Nor if that put is cancelled before it was sent.
+    #[test]
+    fn fences_before_cancelled_puts_order_what_others_see(seed: u64) {
+        prop_assert!(scenarios::keeps_fences(seed, Between::FenceAndCancelled));
+        prop_assert!(scenarios::keeps_fences(seed, Between::FenceAndCancelledLater));
     }
 
     /// No byte of withdrawn memory changes.
@@ -26,7 +39,7 @@ proptest! {
 /// Without a fence, later puts are visible first at times: the test above can fail.
 #[test]
 fn puts_without_a_fence_are_seen_in_any_order() {
-    assert!((0..200).any(|seed| !scenarios::keeps_fences(seed, false)));
+    assert!((0..200).any(|seed| !scenarios::keeps_fences(seed, Between::Nothing)));
 }
 
 /// The network of these tests carries long messages both ways.

@@ -1,7 +1,7 @@
 //! Each planted fault makes a scenario fail: the tests can find such mistakes.
 //! `RUSTFLAGS="--cfg suci_plant" cargo test -p suci-layers --target-dir target/planted`
 
-use crate::scenarios;
+use crate::scenarios::{self, Between};
 use std::panic::catch_unwind;
 use suci_proto::plant;
 
@@ -19,7 +19,7 @@ fn every_planted_fault_is_found() {
 }
 
 fn fails(seed: u64) -> bool {
-    let fenced = catch_unwind(|| assert!(scenarios::keeps_fences(seed, true)));
+    let fenced = catch_unwind(|| assert!(scenarios::keeps_fences(seed, Between::Fence)));
     let in_order = catch_unwind(|| scenarios::in_order(seed));
     let withdrawal = catch_unwind(|| scenarios::withdrawal(seed));
     fenced.is_err() || in_order.is_err() || withdrawal.is_err()

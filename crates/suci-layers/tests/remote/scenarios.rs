@@ -361,9 +361,21 @@ pub(crate) fn in_order(seed: u64) -> (usize, usize) {
     (program.network.placed, program.network.buffered)
 }
 
+/// The call between two puts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Between {
+    Nothing,
+    Fence,
+    /// A fence, and a put with a wrong key.
+    FenceAndMistake,
+    /// A fence, and a put that is cancelled before it was sent: after or before the next one began.
+    FenceAndCancelled,
+    FenceAndCancelledLater,
+}
+
 /// An initiator fills one place and then another with a number that rises. Returns whether the
 /// second place never has a higher number than the first one.
-pub(crate) fn keeps_fences(seed: u64, fence: bool) -> bool {
+pub(crate) fn keeps_fences(seed: u64, between: Between) -> bool {
     const LENGTH: usize = 700;
     let mut network = Network::new(2, seed);
     let memory = Locked::new(vec![0; 2 * LENGTH]);
@@ -374,12 +386,34 @@ pub(crate) fn keeps_fences(seed: u64, fence: bool) -> bool {
             let shape = Shape::contiguous(offset, LENGTH);
             let data = vec![number; LENGTH].into();
             let initiator = &mut network.nodes[0].initiator;
-            if fence && offset > 0 {
+            if between != Between::Nothing && offset > 0 {
                 initiator.fence(id(1));
+            }
+            if between == Between::FenceAndMistake && offset > 0 {
+                let key = region.key ^ 1;
+                let mistaken = RemoteRegion { key, ..region };
+                let layout = shape.layout.clone();
+                let put = initiator.put(&mistaken, layout, vec![0; LENGTH].into(), None);
+                put.expect("room");
+            }
+            let cancelled = matches!(
+                between,
+                Between::FenceAndCancelled | Between::FenceAndCancelledLater
+            );
+            let cancelled = (cancelled && offset > 0).then(|| {
+                let (layout, data) = (shape.layout.clone(), vec![0; LENGTH].into());
+                let put = initiator.put_answered(&region, layout, data, None);
+                put.expect("room")
+            });
+            if let (Some(put), Between::FenceAndCancelled) = (cancelled, between) {
+                assert!(initiator.cancel(put));
             }
             initiator
                 .put(&region, shape.layout, data, None)
                 .expect("room");
+            if let (Some(put), Between::FenceAndCancelledLater) = (cancelled, between) {
+                assert!(initiator.cancel(put));
+            }
         }
         for _ in 0..100 {
             network.step();

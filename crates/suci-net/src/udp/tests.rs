@@ -586,10 +586,10 @@ fn meta(udp: &mut Udp) -> Meta {
     found.unwrap()
 }
 
-/// F37: a socket with several addresses says at which one it was called, and answers from there,
+/// F40: a socket with several addresses says at which one it was called, and answers from there,
 /// alone and in trains; from where the system chooses once the address is gone.
 #[test]
-fn f37_answers_leave_from_the_address_that_was_called() {
+fn f40_answers_leave_from_the_address_that_was_called() {
     for (bound, called, of_caller) in [
         ("0.0.0.0:0", "127.0.0.2", "127.0.0.1:0"),
         ("[::]:0", "127.0.0.2", "127.0.0.1:0"),

@@ -118,6 +118,12 @@ impl Nodes {
         command
     }
 
+    /// Returns the lines that a server on node 0 says of clients on node 1.
+    pub(crate) fn told(&self, clients: usize) -> String {
+        let [server, client] = &self.ips;
+        format!("client {client} at {server}\n").repeat(clients)
+    }
+
     /// Serves on node 0.
     pub(crate) fn serve(&self, role: &str, words: &[&str]) -> Server {
         let words = [&[role, &self.ips[0]], words].concat();
@@ -166,6 +172,13 @@ impl Server {
     /// Returns the number of its process.
     pub(crate) fn id(&mut self) -> u32 {
         self.process.child().id()
+    }
+
+    /// Waits for the end of all processes that have its output. Returns what they said.
+    pub(crate) fn output(mut self) -> String {
+        let mut said = String::new();
+        self.output.read_to_string(&mut said).unwrap();
+        said
     }
 
     /// Waits for its successful end. Returns what it said.

@@ -50,6 +50,15 @@ fn a_port_without_listener_refuses() {
     server.finish();
 }
 
+/// F25: no process has the port of the peer's node: connections are refused at once, as by TCP.
+#[test]
+fn f25_a_node_without_process_refuses_at_once() {
+    let nodes = Nodes::on_loopback();
+    let [said, warned] = run(&mut nodes.python(1, &["call_nobody", &nodes.ips[0]]));
+    assert_eq!(warned, "");
+    print!("{said}");
+}
+
 #[test]
 fn many_connections_that_do_not_block() {
     let nodes = Nodes::on_loopback();
@@ -75,7 +84,61 @@ fn workers_accept_connections_of_their_parent() {
     for _ in 0..3 {
         nodes.call(&server, "call_echo", &[&nodes.ips[1]]);
     }
-    server.finish();
+    assert_eq!(server.finish(), nodes.told(3));
+}
+
+#[test]
+fn a_program_after_exec_is_told_the_client() {
+    let nodes = Nodes::on_loopback();
+    let server = nodes.serve("serve_by_programs", &["3"]);
+    for _ in 0..3 {
+        nodes.call(&server, "call_echo", &[&nodes.ips[1]]);
+    }
+    assert_eq!(server.finish(), nodes.told(3));
+}
+
+#[test]
+fn a_client_that_has_gone_is_told_when_it_is_accepted() {
+    let (nodes, dir) = (Nodes::on_loopback(), tempfile::tempdir().unwrap());
+    let go = dir.path().join("go").to_str().unwrap().to_owned();
+    let server = nodes.serve("serve_after_the_client", &[&go]);
+    nodes.call(&server, "call_and_go", &[&go]);
+    assert_eq!(server.finish(), nodes.told(1));
+}
+
+/// The process that listened has ended; its child takes the node over. It is one process that
+/// serves all clients, and no worker of it.
+#[test]
+fn f24_a_daemon_that_forks_after_it_listened_is_reached() {
+    let nodes = Nodes::on_loopback();
+    let mut number = 0;
+    for end in ["exit", "_exit", "kill"] {
+        for forks in ["1", "2"] {
+            let server = nodes.serve("serve_in_background", &[forks, "3", end]);
+            let began = Instant::now();
+            let mut client = nodes.python(1, &["call_until_served", &nodes.ips[0], &server.port]);
+            let [said, _] = run(client.arg("3"));
+            let took = began.elapsed();
+            assert_eq!(said, "1\n", "{end}, {forks} forks");
+            assert!(
+                took < Duration::from_secs(10),
+                "{end}, {forks} forks: {took:?}"
+            );
+            assert_eq!(server.output(), nodes.told(3));
+            number += 1;
+        }
+    }
+    println!("figure: {number} daemons of one or two forks serve clients of their node");
+}
+
+#[test]
+fn f24_workers_whose_parent_is_killed_take_the_node_over_in_turn() {
+    let nodes = Nodes::on_loopback();
+    let server = nodes.serve("serve_by_heirs", &["3"]);
+    let mut client = nodes.python(1, &["call_until_served", &nodes.ips[0], &server.port]);
+    let [said, _] = run(client.arg("3"));
+    assert_eq!(said, "3\n");
+    assert_eq!(server.output(), nodes.told(3));
 }
 
 #[test]

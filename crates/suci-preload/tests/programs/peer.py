@@ -116,14 +116,83 @@ def serve_by_workers(host, count):
     # A client must not come before the node is told of the listener; it is, by now.
     for _ in range(int(count)):
         if os.fork() == 0:
+            # The node is not here: the parent is asked.
             connection, peer = listener.accept()
-            # The node is not here, so the client is not known, and no address of loopback.
-            assert peer[0] == host, peer
+            assert connection.getpeername() == peer
+            say("client", peer[0], "at", connection.getsockname()[0])
             echo_on(connection)
             connection.close()
             os._exit(0)
     for _ in range(int(count)):
         assert os.wait()[1] == 0
+
+
+def serve_by_programs(host, count):
+    """Starts a program for each client, as sshd does, of which it closes all that it has."""
+    listener = listen(host)
+    for _ in range(int(count)):
+        with listener.accept()[0] as connection:
+            command = [sys.executable, __file__, "serve_on_descriptor", str(connection.fileno())]
+            subprocess.run(command, pass_fds=[connection.fileno()], check=True)
+
+
+def serve_on_descriptor(descriptor):
+    with socket.socket(fileno=int(descriptor)) as connection:
+        say("client", connection.getpeername()[0], "at", connection.getsockname()[0])
+        echo_on(connection)
+
+
+def serve_after_the_client(host, go):
+    """Accepts a client that has gone."""
+    listener = listen(host)
+    wait_until(lambda: os.path.exists(go))
+    with listener.accept()[0] as connection:
+        say("client", connection.getpeername()[0], "at", connection.getsockname()[0])
+        assert read_all(connection) == b"gone"
+
+
+def serve_in_background(host, forks, count, end):
+    """Goes into the background as a daemon does: after it listened, its process ends in one of the
+    ways that there are. The child that is left serves."""
+    listener = listen(host)
+    for _ in range(int(forks)):
+        if os.fork() > 0:
+            if end == "exit":
+                sys.exit(0)
+            elif end == "_exit":
+                os._exit(0)
+            os.kill(os.getpid(), signal.SIGKILL)
+        os.setsid()
+        signal.alarm(60)
+    # A worker is not the one to take over.
+    worker = os.fork()
+    if worker == 0:
+        signal.pause()
+    try:
+        for _ in range(int(count)):
+            with listener.accept()[0] as connection:
+                say("client", connection.getpeername()[0], "at", connection.getsockname()[0])
+                connection.sendall(str(os.getpid()).encode())
+                echo_on(connection)
+    finally:
+        os.kill(worker, signal.SIGKILL)
+
+
+def serve_by_heirs(host, count):
+    """The process with the node is killed, and one of its workers goes on with the listener."""
+    listener = listen(host)
+    if os.fork() > 0:
+        time.sleep(0.3)
+        os.kill(os.getpid(), signal.SIGKILL)
+    for _ in range(int(count) - 1):
+        if os.fork() == 0:
+            break
+    signal.alarm(60)
+    # All of them accept; each serves one client, and ends.
+    with listener.accept()[0] as connection:
+        say("client", connection.getpeername()[0], "at", connection.getsockname()[0])
+        connection.sendall(str(os.getpid()).encode())
+        echo_on(connection)
 
 
 def serve_sink(host):
@@ -214,6 +283,42 @@ def call_echo(host, port, own, is_bound=""):
     assert connection.recv(1) == b""
 
 
+def call_until_served(host, port, count):
+    """Calls until `count` servers have answered: while one takes over, nobody may be there."""
+    left = int(count)
+    servers = set()
+    deadline = time.monotonic() + 30
+    while left:
+        assert time.monotonic() < deadline, f"{left} are left"
+        try:
+            with socket.create_connection((host, int(port))) as connection:
+                pid = connection.recv(PART)
+                if not pid:
+                    continue
+                connection.sendall(b"served")
+                connection.shutdown(socket.SHUT_WR)
+                left -= read_all(connection) == b"served"
+                servers.add(pid)
+        except OSError as error:
+            print(error, file=sys.stderr, flush=True)
+    say(len(servers))
+
+
+def call_and_go(host, port, go):
+    """Ends before it is accepted."""
+    with socket.create_connection((host, int(port))) as connection:
+        connection.sendall(b"gone")
+        # Until the other node has it.
+        time.sleep(0.3)
+    sys.stdout.flush()
+    process = os.getpid()
+    if os.fork() == 0:
+        # Once this process is gone, its node, too.
+        wait_until(lambda: os.getppid() != process)
+        open(go, "w").close()
+        os._exit(0)
+
+
 def call_refused(host, port):
     """A port where nobody listens, in each way to ask, and another port on the same socket."""
     refused = socket.socket()
@@ -239,6 +344,26 @@ def call_refused(host, port):
     assert poll.poll(30)
     assert waiting.connect_ex((host, 1)) == errno.ECONNREFUSED
     assert waiting.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0
+
+
+def call_nobody(host):
+    """A node without a process, in each way to ask. Says how long the longest answer took."""
+    longest = 0
+    for _ in range(5):
+        refused = socket.socket()
+        begun = time.monotonic()
+        assert refused.connect_ex((host, 80)) == errno.ECONNREFUSED
+        longest = max(longest, time.monotonic() - begun)
+
+        waiting = socket.socket()
+        waiting.setblocking(False)
+        begun = time.monotonic()
+        assert waiting.connect_ex((host, 80)) == errno.EINPROGRESS
+        select.select([], [waiting], [], 30)
+        longest = max(longest, time.monotonic() - begun)
+        assert waiting.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == errno.ECONNREFUSED
+    say("figure: refused after %.1f ms at most" % (longest * 1000))
+    assert longest < 1, longest
 
 
 def call_events(host, port, count):

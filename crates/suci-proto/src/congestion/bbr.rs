@@ -53,7 +53,10 @@ const PROBE_BW_SPREAD: u64 = 500;
 /// Least rounds between probes, if they pass before that time: as often as Reno fills a window that
 /// it halved ("Coexistence with Reno").
 const PROBE_BW_ROUNDS: f64 = 63.0;
-/// Rounds of probing upwards at most.
+/// A probe upwards goes on while the bandwidth grows by this factor. It raises its target by
+/// [`UP_PACING`]; a flow that has half of the link and takes from another flow gains a ninth.
+const UP_GROWTH: f64 = 1.125;
+/// Rounds of probing upwards without such growth, at most.
 const UP_ROUNDS: u32 = 8;
 /// Time without a lower round trip after which the window is halved to look for one ("ProbeRTT"),
 /// and the time for which it is halved.
@@ -62,6 +65,9 @@ const PROBE_RTT_TIME: Duration = Duration::from_millis(200);
 const PROBE_RTT_GAIN: f64 = 0.5;
 /// Rounds over which aggregated acknowledgements are remembered, in two halves.
 const AGGREGATION_ROUNDS: u64 = 5;
+/// The window holds at least what leaves in this time, in seconds. On shorter paths hosts take
+/// longer than the path: an acknowledgement waits for a process, and a process for its turn.
+const LEAST_TIME: f64 = 750e-6;
 /// Bounds of the window: four packets (BBRMinPipeCwnd), and 100 Gbit/s for five seconds.
 const MIN_PACKETS: f64 = 4.0;
 const MAX_WINDOW: f64 = (1_u64 << 36) as f64;
@@ -92,6 +98,10 @@ pub struct Bbr {
     full_rounds: u32,
     /// The pipe was filled once.
     filled: bool,
+    /// The probe upwards has more in flight than fills the pipe, and waits for acknowledgements.
+    up_filled: bool,
+    /// Bandwidth that the probe upwards must exceed by [`UP_GROWTH`] to go on.
+    up_from: f64,
     /// When the current cycle began to wait for its probe, in which round, and how long it waits.
     cycle_began: Instant,
     cycle_round: u64,
@@ -108,6 +118,8 @@ enum BbrState {
     Down,
     Cruise,
     Refill,
+    /// At `since` the probe upwards began, saw the bandwidth grow, or filled the pipe. `rounds` is
+    /// the number of rounds since the first two.
     Up {
         since: Instant,
         rounds: u32,
@@ -202,6 +214,8 @@ impl Bbr {
             full_bandwidth: 0.0,
             full_rounds: 0,
             filled: false,
+            up_filled: false,
+            up_from: 0.0,
             cycle_began: Instant::ZERO,
             cycle_round: 0,
             cycle_wait: PROBE_BW,
@@ -283,12 +297,7 @@ impl Bbr {
         }
         match self.state {
             BbrState::Startup => self.judge_startup(round, congested),
-            BbrState::Refill => {
-                self.state = BbrState::Up {
-                    since: now,
-                    rounds: 0,
-                };
-            }
+            BbrState::Refill => self.go_up(now),
             // Packets judged in the first round were sent before it. Only a queue counts then.
             BbrState::Up { rounds, .. } if congested && (rounds > 0 || queue) => {
                 self.bounds.in_flight = self.bounds.in_flight.min(round.lost_in_flight);
@@ -364,6 +373,40 @@ impl Bbr {
         }
     }
 
+    /// Begins to probe upwards, or goes on because the bandwidth grew.
+    fn go_up(&mut self, now: Instant) {
+        self.state = BbrState::Up {
+            since: now,
+            rounds: 0,
+        };
+        self.up_filled = false;
+        self.up_from = self.max_bandwidth();
+    }
+
+    /// Goes on probing upwards or ends it. In the draft a probe ends after three rounds without
+    /// growth by a quarter. Here one round decides: the packets that were sent until the pipe was
+    /// filled show in the next round trip whether the path carries more. Until then the pace is
+    /// lower, so that the queue stays at a quarter of the product.
+    fn probe_up(&mut self, now: Instant, sample: &AckSample<'_>, product: f64) {
+        let BbrState::Up { since, rounds } = self.state else {
+            return;
+        };
+        let in_flight = sample.in_flight as f64;
+        if self.max_bandwidth() >= UP_GROWTH * self.up_from {
+            self.raise_bound(in_flight);
+            self.go_up(now);
+        } else if self.up_filled && sample.largest_sent_at >= since || rounds >= UP_ROUNDS {
+            self.go_down(now);
+        } else if !self.up_filled
+            && now.since(since).as_secs_f64() > self.min_rtt.unwrap_or(0.0)
+            && in_flight >= UP_PACING * self.usual(product)
+        {
+            self.raise_bound(in_flight);
+            self.up_filled = true;
+            self.state = BbrState::Up { since: now, rounds };
+        }
+    }
+
     /// Begins another cycle of "ProbeBW".
     fn go_down(&mut self, now: Instant) {
         self.state = BbrState::Down;
@@ -391,13 +434,7 @@ impl Bbr {
                 self.bounds.bandwidth = f64::INFINITY;
                 self.state = BbrState::Refill;
             }
-            BbrState::Up { since, rounds } => {
-                let tried = now.since(since).as_secs_f64() > self.min_rtt.unwrap_or(0.0);
-                if tried && in_flight >= UP_PACING * self.usual(product) || rounds >= UP_ROUNDS {
-                    self.raise_bound(in_flight);
-                    self.go_down(now);
-                }
-            }
+            BbrState::Up { .. } => self.probe_up(now, sample, product),
             _ => {}
         }
         self.probe_rtt(now, in_flight, product);
@@ -450,6 +487,7 @@ impl Bbr {
             BbrState::Startup => STARTUP_PACING,
             BbrState::Drain => DRAIN_PACING,
             BbrState::Down => DOWN_PACING,
+            BbrState::Up { .. } if self.up_filled => DOWN_PACING,
             BbrState::Up { .. } => UP_PACING,
             BbrState::Cruise | BbrState::Refill | BbrState::ProbeRtt { .. } => 1.0,
         }
@@ -471,7 +509,9 @@ impl Bbr {
             .min(MAX_DATAGRAM as f64)
             .max(2.0 * self.mtu);
         let allowance = 3.0 * quantum + self.ack_aggregation.extra.get();
-        let (target, least) = (gain * self.usual(product) + allowance, product + allowance);
+        let least_time = LEAST_TIME * self.model();
+        let target = (gain * self.usual(product) + allowance).max(least_time);
+        let least = (product + allowance).max(least_time);
         let grown = self.window + acked;
         let window = if self.filled {
             grown.min(target)

@@ -414,7 +414,7 @@ impl Grant {
     }
 
     /// Returns true if a packet was drained after the peer got its slot.
-    pub(super) fn was_heard(&self) -> bool {
+    pub(crate) fn was_heard(&self) -> bool {
         self.last_drained > self.begun_at
     }
 
@@ -422,7 +422,8 @@ impl Grant {
         self.given_at
     }
 
-    pub(super) fn begun_at(&self) -> Instant {
+    /// Returns when the peer got its slot.
+    pub(crate) fn begun_at(&self) -> Instant {
         self.begun_at
     }
 

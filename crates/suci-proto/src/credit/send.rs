@@ -3,7 +3,7 @@
 use crate::credit::{CONTROL_MIN, SocketCredit, SocketReturn};
 use crate::limits::CREDIT_LAPSE;
 use crate::planted;
-use crate::time::{Duration, Instant};
+use crate::time::{Duration, Instant, nanos};
 use crate::types::PacketNumber;
 
 /// Longest pause between two BLOCKED frames while control numbers last. Beyond them only one packet
@@ -79,7 +79,9 @@ struct Refresh {
 #[derive(Debug)]
 struct CreditWait {
     due: Instant,
-    pause: Duration,
+    /// Nanoseconds from the next BLOCKED to the one after it. Each peer has room for them: a
+    /// `Duration` takes twice as much.
+    pause: u64,
 }
 
 /// The report about limits that were too low. Over a long path the receiver cannot see that itself:
@@ -153,6 +155,16 @@ impl SendCredit {
     #[must_use]
     pub fn lapsed(&self, now: Instant) -> bool {
         self.lapse_at().is_none_or(|at| now >= at)
+    }
+
+    /// Returns when a question of a sender that waits stays unanswered for a `pto` after the
+    /// receiver asked for the grant back. The receiver has probably given the slot to another peer:
+    /// the numbers for control that are left are of no use then.
+    pub(crate) fn unanswered_at(&self, pto: impl FnOnce() -> Duration) -> Option<Instant> {
+        if self.live || self.blocked.is_none() || !self.is_reclaimed() {
+            return None;
+        }
+        self.beyond_at.map(|at| at + pto())
     }
 
     /// Returns true if the receiver asked for the grant back.
@@ -431,6 +443,7 @@ impl SendCredit {
         if self.blocked.is_none() {
             let pause = pto.clamp(BLOCKED_MIN, BLOCKED_MAX);
             let due = if self.live { now + pause } else { now };
+            let pause = nanos(pause);
             self.blocked = Some(CreditWait { due, pause });
         }
     }
@@ -506,8 +519,9 @@ impl SendCredit {
     /// Notes that BLOCKED was sent: the next one follows after twice the pause.
     pub fn on_blocked_sent(&mut self, now: Instant) {
         if let Some(blocked) = &mut self.blocked {
-            blocked.due = now + blocked.pause;
-            blocked.pause = blocked.pause.saturating_mul(2).min(BLOCKED_MAX);
+            let pause = Duration::from_nanos(blocked.pause);
+            blocked.due = now + pause;
+            blocked.pause = nanos(pause.saturating_mul(2).min(BLOCKED_MAX));
             if planted("lost-blocked") {
                 blocked.due = now + Duration::from_secs(86_400);
             }

@@ -53,6 +53,9 @@ const QUIET: Duration = Duration::from_millis(250);
 /// the share lasts while others need more.
 const TURN: Duration = Duration::from_secs(1);
 
+/// While less than one in this many slots is taken, strangers begin with as much as others.
+const FEW_PEERS: u64 = 16;
+
 /// RECLAIM is repeated after this until RETURN, a lapse or an emptied grant answers it.
 const RECLAIM_REPEAT: Duration = Duration::from_millis(250);
 
@@ -354,7 +357,8 @@ impl Shares {
     /// Returns whether this peer's slot may be given to a node that waits for one, and its rank
     /// among such peers; the least rank goes first. Peers that were idle for `idle` or for 100 ms,
     /// whichever is shorter, come before peers that had their slot for a `TURN`. A peer of which
-    /// nothing came since it got its slot may be farther away than that: it is idle after a `TURN`.
+    /// nothing came since it got its slot may be farther away than 100 ms: it is idle after `idle`
+    /// or a `TURN`, whichever is shorter.
     #[must_use]
     pub fn may_dismiss(
         &self,
@@ -368,7 +372,7 @@ impl Shares {
         let idle_since = grant.idle_since();
         let idle = match grant.was_heard() {
             true => idle.unwrap_or(IDLE).min(IDLE),
-            false => TURN,
+            false => idle.unwrap_or(TURN).min(TURN),
         };
         if now >= idle_since + idle {
             return Some((false, idle_since));
@@ -394,6 +398,36 @@ impl Shares {
         max_datagram: usize,
         now: Instant,
     ) -> Option<Grant> {
+        self.admit_with(first, data_charge(max_datagram), u64::MAX, now)
+    }
+
+    /// As [`admit`](Self::admit), for a stranger. If it stops within the handshake, its grant lasts
+    /// until it lapses. So if more than a few slots are taken, strangers begin with so little that
+    /// each free slot may have as much. A stranger that sends more than that gets more.
+    pub(crate) fn admit_stranger(
+        &mut self,
+        first: PacketNumber,
+        max_datagram: usize,
+        now: Instant,
+    ) -> Option<Grant> {
+        let charge = data_charge(max_datagram);
+        let even = self.free().saturating_mul(2) / self.free_slots().max(1);
+        let most = match self.peers < self.peer_limit() / FEW_PEERS {
+            true => u64::MAX,
+            false => (even / charge.max(1)).max(1),
+        };
+        self.admit_with(first, charge, most, now)
+    }
+
+    /// Registers a peer whose packets are charged `charge` bytes, with a share of at most `most`
+    /// packets.
+    fn admit_with(
+        &mut self,
+        first: PacketNumber,
+        charge: u64,
+        most: u64,
+        now: Instant,
+    ) -> Option<Grant> {
         if self.peers >= self.peer_limit() {
             return None;
         }
@@ -401,7 +435,7 @@ impl Shares {
             return None;
         }
         self.peers = self.peers.saturating_add(1);
-        Some(self.start(first, data_charge(max_datagram), now))
+        Some(self.start(first, charge, most, now))
     }
 
     /// As [`admit`](Self::admit), for an INIT that we send: its answer needs a packet. Also `None`
@@ -434,16 +468,16 @@ impl Shares {
         }
         let reserve = core::mem::take(&mut old.booked.control);
         self.booked.control = self.booked.control.saturating_sub(reserve);
-        let grant = self.start(first, data_charge(max_datagram), now);
+        let grant = self.start(first, data_charge(max_datagram), u64::MAX, now);
         self.stop_waiting(old);
         self.mark_satisfied(old);
         old.retired = true;
         Some(grant)
     }
 
-    /// Makes the first grant of a peer that has its slot.
-    fn start(&mut self, first: PacketNumber, charge: u64, now: Instant) -> Grant {
-        let share = self.room_for_newcomer(0, charge);
+    /// Makes the first grant of a peer that has its slot, of at most `most` packets.
+    fn start(&mut self, first: PacketNumber, charge: u64, most: u64, now: Instant) -> Grant {
+        let share = self.room_for_newcomer(0, charge).min(most);
         // Book the control packets that are set apart for this slot, so that they do not count as
         // free for it once more.
         self.booked.control = self.booked.control.saturating_add(CONTROL_MIN);

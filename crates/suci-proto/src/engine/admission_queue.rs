@@ -44,6 +44,13 @@ impl AdmissionQueue {
         before < enough
     }
 
+    /// Returns the peers that may have one of `room` slots now.
+    pub(crate) fn first(&self, room: u64) -> Vec<usize> {
+        let room = usize::try_from(room).unwrap_or(usize::MAX);
+        let first = self.tickets.values().take(room);
+        first.filter_map(|(who, _)| *who).collect()
+    }
+
     /// Removes a node that has its slot, or wants none any more.
     pub(crate) fn leave(&mut self, who: Asker) {
         if let Some(ticket) = self.by_asker.remove(&who) {

@@ -157,6 +157,7 @@ impl Engine {
             self.update(key, |peer, shared| {
                 shared.calls.done.push_back((id, Err(CallError::Died)));
                 peer.open(now, token);
+                peer.ask_for_process(now, shared);
             });
             return Ok(());
         }

@@ -7,7 +7,9 @@ use super::shared::Shared;
 use crate::arrival::Arrival;
 use crate::counters::Link;
 use crate::event::EndReason;
-use crate::handshake::{AttemptPhase, Backlog, Claim, InitRoom, SourcePrefix, Trust, Wait};
+use crate::handshake::{
+    AttemptPhase, Backlog, Claim, InitRoom, LONGEST_WAIT, SourcePrefix, Trust, Wait,
+};
 use crate::log::{DropReason, LogRecord};
 use crate::peer::{Accepted, Agreement, Call, Contest, End, Peer};
 use crate::planted;
@@ -46,6 +48,16 @@ pub(super) enum NoEntry {
     Refused(RefusedCode),
     /// The INIT is not answered.
     Ignored(DropReason),
+}
+
+impl NoEntry {
+    /// Refuses an INIT for want of this. If that is a slot, another HELLO waits for its turn.
+    fn of(wanted: RefusedCode) -> Self {
+        Self::Refused(match wanted {
+            RefusedCode::NoSocketCredit => RefusedCode::Wait,
+            other => other,
+        })
+    }
 }
 
 /// Decides whether another incarnation replaces the peer's session. Its INIT with this `token` came
@@ -232,15 +244,20 @@ impl Engine {
         if claimant.asker.is_some() && wait != Wait::Refused {
             self.shared.has_slot(now, claimant.asker);
         }
+        let is_full = self.shared.shares.free_slots() == 0;
         let is_told = match wait {
             Wait::Begins => false,
-            Wait::GoesOn => self.shared.shares.free_slots() == 0,
-            Wait::IsLong => true,
+            Wait::GoesOn => is_full,
+            Wait::IsLong | Wait::IsVeryLong => true,
             // A flood of strangers gets no answer.
             Wait::Refused => trust != Trust::Stranger,
         };
         if is_told {
-            let code = RefusedCode::NoSocketCredit;
+            let is_long = matches!(wait, Wait::IsVeryLong | Wait::Refused) && !admitted;
+            let code = match is_full && is_long {
+                true => RefusedCode::NoSocketCredit,
+                false => RefusedCode::Wait,
+            };
             return self.send_refused(packet, hello.target, code, trust);
         }
         self.log_dropped(packet, DropReason::NoRoom);
@@ -537,7 +554,11 @@ impl Engine {
     fn is_repetition(&mut self, packet: &ArrivedPacket<'_>, made: Instant) -> bool {
         let (token, node) = (packet.header.tag, NodeId(packet.header.index));
         let Some(key) = self.peer_key(node) else {
-            return false;
+            let is_old = self.departed.is_old(node, made);
+            if is_old {
+                self.reject(packet, DropReason::Outdated);
+            }
+            return is_old;
         };
         let peer = self.peers.get(key);
         let repeats = |peer: &Peer| peer.accepted.as_ref().is_some_and(|a| a.token == token);
@@ -571,7 +592,7 @@ impl Engine {
         };
         // A dismissed peer waits for its turn for a slot, even if its connection is gone.
         if peer.is_dismissed() && !self.shared.has_slot(now, Some(key)) {
-            return Err(NoEntry::Refused(RefusedCode::NoSocketCredit));
+            return Err(NoEntry::Refused(RefusedCode::Wait));
         }
         if peer.wins_crossing(self.shared.identity.node, init.incarnation) {
             return Err(NoEntry::Ignored(DropReason::Crossing));
@@ -595,7 +616,7 @@ impl Engine {
         }
         // A cookie is valid for longer than room is kept for its INIT.
         if stranger && self.shared.shares.room_for_strangers() == 0 {
-            return Err(NoEntry::Refused(RefusedCode::NoSocketCredit));
+            return Err(NoEntry::Refused(RefusedCode::Wait));
         }
         Self::accept_init(peer, packet, init, made, opened, &mut self.shared)
     }
@@ -619,9 +640,9 @@ impl Engine {
         // A session with another incarnation was ended before.
         let begun = peer.begin(now, init.incarnation, arrival.from, call, shared);
         if begun.is_err() && attempted {
-            peer.try_later(now, 0, shared);
+            peer.try_later(now, LONGEST_WAIT, 0, shared);
         }
-        let (mut beginning, _) = begun.map_err(NoEntry::Refused)?;
+        let (mut beginning, _) = begun.map_err(NoEntry::of)?;
         // A stranger that is refused leaves nothing behind; a node of the book keeps its window.
         let same_epoch = peer.agree_epoch(init.incarnation, init.epoch);
         let local = peer.new_end(shared);

@@ -44,7 +44,7 @@ pub use paths::RouteQuery;
 pub use sealed::Renewal;
 pub use shared::Identity;
 pub use sockets::SocketInput;
-pub use unreachable::Undelivered;
+pub use unreachable::{ProcessEnd, Undelivered};
 pub use verbs::{IncomingError, PeerError, SendError};
 
 pub(crate) use handshake::{ArrivedPacket, init as init_packet};
@@ -78,6 +78,7 @@ use rand_core::{Rng, SeedableRng};
 use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use strangers::Departed;
 use urgent::Ranks;
 
 /// Most bytes of unused receive buffers kept for the next large messages.
@@ -166,6 +167,7 @@ pub struct Engine {
     strangers: HashMap<IpAddr, usize>,
     /// When the full table is next searched for strangers that left.
     search_at: Instant,
+    departed: Departed,
 }
 
 impl Engine {
@@ -189,7 +191,7 @@ impl Engine {
         rng.fill_bytes(&mut key);
         let pool = buffers(&config);
         let mut engine = Self {
-            pending_inits: PendingInits::new(shares.peer_limit()),
+            pending_inits: PendingInits::new(),
             handshake_work: HandshakeWork::new(now),
             peers: Peers::new(config.clone(), pool.clone()),
             shared: Shared::new(config, identity, rng, shares, pool),
@@ -226,6 +228,7 @@ impl Engine {
             removed: BTreeSet::new(),
             strangers: HashMap::new(),
             search_at: now,
+            departed: Departed::default(),
         };
         engine.insert_itself(now);
         Ok(engine)

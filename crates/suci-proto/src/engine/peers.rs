@@ -11,9 +11,11 @@ use crate::config::Config;
 use crate::message::Pool;
 use crate::peer::{End, Peer};
 use crate::planted;
+use crate::ranges::RangeSet;
 use crate::time::Instant;
 use crate::types::{NodeId, SessionNumber};
 use slab::Slab;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// The peers, by key.
@@ -24,6 +26,8 @@ pub(super) struct Peers {
     woken: Vec<usize>,
     /// First session number of a new peer: sessions with forgotten peers had lower numbers.
     first_session: SessionNumber,
+    /// The IDs of nodes of which a launcher reports each end.
+    supervised: RangeSet,
     config: Arc<Config>,
     pool: Pool,
 }
@@ -42,6 +46,7 @@ impl Peers {
             entries: Slab::new(),
             woken: Vec::new(),
             first_session: SessionNumber::default(),
+            supervised: RangeSet::new(),
             config,
             pool,
         }
@@ -52,11 +57,33 @@ impl Peers {
         let key = entry.key();
         let mut peer = Peer::new(node, key, addresses, now, &self.config, &self.pool);
         peer.session.set_number(self.first_session);
+        peer.supervised = self.supervised.contains(node.0.into());
         entry.insert(PeerEntry {
             peer: Box::new(peer),
             idle: false,
         });
         key
+    }
+
+    /// Notes whether a launcher reports each end of these nodes. Returns the keys of the peers
+    /// among them.
+    pub(super) fn supervise(&mut self, nodes: RangeInclusive<u32>, supervised: bool) -> Vec<usize> {
+        let range = u64::from(*nodes.start())..u64::from(*nodes.end()) + 1;
+        match supervised {
+            true => self.supervised.insert(range),
+            false => self.supervised.remove(range),
+        };
+        let among = |key: &usize| {
+            let peer = self.entries.get(*key).map(|entry| &entry.peer);
+            peer.is_some_and(|peer| nodes.contains(&peer.node.0))
+        };
+        let keys: Vec<_> = self.keys().into_iter().filter(among).collect();
+        for key in &keys {
+            if let Some(peer) = self.get_mut(*key) {
+                peer.supervised = supervised;
+            }
+        }
+        keys
     }
 
     /// Removes a peer that has no state left to keep.

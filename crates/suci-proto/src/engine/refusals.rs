@@ -126,6 +126,7 @@ impl Engine {
             RefusedCode::Key | RefusedCode::NodeKey => {
                 peer.on_mismatch(now, reason, &mut self.shared);
             }
+            RefusedCode::Wait => {}
             _ => {
                 peer.life.note_cause(LostCause::Refused(reason));
                 peer.tell_refused(reason, &mut self.shared);

@@ -17,6 +17,9 @@ pub enum SocketInput {
     Denied(NodeId),
     /// The peer does not answer.
     Lost(NodeId, LostCause),
+    /// No process has the peer's port at any of its addresses: this machine's kernel reports it, or
+    /// the network does and a few questions stayed unanswered. The peer may start later.
+    NoProcess(NodeId),
     /// The session is over. All its messages came before.
     Ended(NodeId, EndReason),
 }

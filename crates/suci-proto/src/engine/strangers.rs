@@ -9,12 +9,40 @@ use crate::scheduler::Priority;
 use crate::time::{Duration, Instant};
 use crate::types::NodeId;
 use crate::wire::RefusedCode;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
 
-/// How often the table is searched for strangers that left, while it is full for one address or for
-/// all.
-const SEARCH: Duration = Duration::from_secs(1);
+/// While the table is full for one address or for all, it is searched for strangers that left: not
+/// more often than this for each entry, so that searches take a small part of the time.
+const SEARCH_EACH: Duration = Duration::from_micros(1);
+
+/// Most strangers that left whose cookies are remembered: 2 MiB.
+const MOST_DEPARTED: usize = 1 << 16;
+
+/// Strangers that were forgotten while their cookies were still valid, and the newest cookie of
+/// each. An INIT with that cookie or an older one may be a copy: its session is over.
+#[derive(Debug, Default)]
+pub(super) struct Departed {
+    newest: HashMap<NodeId, Instant>,
+}
+
+impl Departed {
+    /// Returns true if a cookie of the time `made` may have been used before `node` was forgotten.
+    pub(super) fn is_old(&self, node: NodeId, made: Instant) -> bool {
+        self.newest.get(&node).is_some_and(|newest| made <= *newest)
+    }
+
+    fn remember(&mut self, node: NodeId, newest: Instant) {
+        let at = self.newest.entry(node).or_insert(newest);
+        *at = newest.max(*at);
+    }
+
+    /// Forgets expired cookies. Returns how many more may be remembered.
+    fn room(&mut self, now: Instant) -> usize {
+        self.newest.retain(|_, at| now <= *at + COOKIE_LIFETIME);
+        MOST_DEPARTED.saturating_sub(self.newest.len())
+    }
+}
 
 impl Engine {
     /// Returns a reason to refuse a node that is not known yet.
@@ -27,8 +55,9 @@ impl Engine {
             return Some(RefusedCode::NotAllowed);
         }
         if self.is_full_for(from.ip()) && now >= self.search_at {
-            self.search_at = now + SEARCH;
             self.forget_strangers(now);
+            let entries = self.peers.len() + self.departed.newest.len();
+            self.search_at = now + SEARCH_EACH.saturating_mul(entries as u32);
         }
         let full = self.is_full_for(from.ip());
         if full {
@@ -56,14 +85,15 @@ impl Engine {
         key
     }
 
-    /// Forgets the strangers without state to keep: no session, no message, no setting of the
-    /// program's, and no INIT that may still be under way. If all such strangers have untaken
-    /// events, the events are dropped, too: otherwise a program that takes no events would serve no
-    /// new node any more.
+    /// Forgets the strangers without state to keep: no session, no message, and no setting of the
+    /// program's. Copies of their INITs may still be under way: their cookies are remembered. If
+    /// all such strangers have untaken events, the events are dropped, too: otherwise a program
+    /// that takes no events would serve no new node any more.
     pub(super) fn forget_strangers(&mut self, now: Instant) {
-        let mut gone = self.forgettable(now, false);
+        let room = self.departed.room(now);
+        let mut gone = self.forgettable(now, false, room);
         if gone.is_empty() {
-            gone = self.forgettable(now, true);
+            gone = self.forgettable(now, true, room);
             let forgotten: BTreeSet<_> = gone.iter().copied().collect();
             let listed = &mut self.shared.peers_with_events;
             listed.retain(|key| !forgotten.contains(key));
@@ -71,17 +101,24 @@ impl Engine {
         self.forget(gone);
     }
 
-    /// Strangers without state to keep; with `events` untaken events do not count as such.
-    fn forgettable(&self, now: Instant, events: bool) -> Vec<usize> {
+    /// Strangers without state to keep; with `events` untaken events do not count as such. Beyond
+    /// the `room` for their cookies only those count whose cookies have expired.
+    fn forgettable(&self, now: Instant, events: bool, room: usize) -> Vec<usize> {
+        let mut left = room;
         self.peers
             .iter()
             .filter(|(key, peer)| {
-                let stranger = peer.stranger_from.is_some() && peer.connection.is_none();
+                let stranger = peer.stranger_from.is_some() && !peer.has_connection();
                 let listed = self.dirty.is_listed(*key) || self.readable.is_listed(*key);
                 let ranked = self.dirty.priority(*key) != Priority::default();
-                stranger
-                    && !(listed || ranked)
-                    && peer.is_forgettable(now, COOKIE_LIFETIME, events, &self.shared.config)
+                stranger && !(listed || ranked) && peer.is_forgettable(events, &self.shared.config)
+            })
+            .filter(|(_, peer)| {
+                let newest = peer.newest_claim();
+                let is_past = newest.is_none_or(|at| now > at + COOKIE_LIFETIME);
+                let fits = is_past || left > 0;
+                left -= usize::from(fits && !is_past);
+                fits
             })
             .map(|(key, _)| key)
             .collect()
@@ -100,6 +137,10 @@ impl Engine {
             let Some(mut peer) = self.peers.remove(key) else {
                 continue;
             };
+            peer.drop_connection(&mut self.shared);
+            if let Some(newest) = peer.newest_claim() {
+                self.departed.remember(peer.node, newest);
+            }
             self.shared.met -= usize::from(peer.is_met());
             let unreported = peer.events.unreported();
             self.shared.unreported = self.shared.unreported.saturating_sub(unreported);

@@ -3,6 +3,7 @@
 
 use super::Engine;
 use crate::event::EndReason;
+use crate::limits::DATA_CHARGE;
 use crate::peer::Peer;
 use crate::planted;
 use crate::time::{Duration, Instant, earlier};
@@ -61,7 +62,7 @@ impl Engine {
             self.ask_at = now + ASKING;
             self.ask_silent_peers(now, false);
         }
-        let crowd = self.shared.admission_queue.len(now);
+        let queue = self.shared.admission_queue.len(now);
         if self.sweep_at() > now || !self.is_sweep_needed() {
             return;
         }
@@ -70,8 +71,14 @@ impl Engine {
         let waiting = self.strange_callers.len() as u64;
         let limit = self.shared.shares.peer_limit();
         let strangers = self.pending_inits.free_for_strangers(now, waiting, limit);
+        // A free slot may be kept for a node whose INIT does not come.
+        let crowd = match self.known_callers.len() {
+            0 => queue,
+            callers => queue.max(callers + self.pending_inits.known(now) as usize),
+        };
         self.free_slots(now, crowd, strangers as usize);
         self.answer_waiting(now);
+        self.hasten_inits(now);
         let mut touched = Vec::new();
         for (key, peer) in self.peers.iter_active_mut() {
             if peer.balance_credit(now, &mut self.shared) {
@@ -82,7 +89,7 @@ impl Engine {
         self.serve_waiting(now);
     }
 
-    /// Dismisses one peer for each of the `crowd` nodes that wait for a slot, but only peers that
+    /// Dismisses one peer for each of the `crowd` nodes that need a slot, but only peers that
     /// were idle or had their slot for long enough. `crowd` counts all waiting strangers as one.
     /// The other strangers need `strangers` free slots. They only get those of idle strangers, so
     /// that an attacker with many names takes no slot of a known node.
@@ -94,9 +101,12 @@ impl Engine {
         let free = usize::try_from(shares.free_slots()).unwrap_or(usize::MAX);
         let mut going = 0;
         let mut others = Vec::new();
-        if crowd.max(strangers) <= free {
+        let wanted = crowd.max(strangers).saturating_sub(free);
+        if wanted == 0 || self.drop_lingering(wanted) {
             return;
         }
+        let shares = &self.shared.shares;
+        let free = usize::try_from(shares.free_slots()).unwrap_or(usize::MAX);
         for (key, peer) in self.peers.iter_active() {
             if let Some(connection) = &peer.connection {
                 let grant = &connection.grant;
@@ -128,6 +138,31 @@ impl Engine {
                     shared.shares.dismiss(&mut connection.grant);
                 }
             });
+        }
+    }
+
+    /// Takes the slots of up to `wanted` peers whose sessions are over, and which are kept only to
+    /// acknowledge repetitions of CLOSE: UNKNOWN answers these, too. Returns true if there were
+    /// enough.
+    fn drop_lingering(&mut self, wanted: usize) -> bool {
+        let active = self.peers.iter_active();
+        let lingering = active.filter(|(_, peer)| peer.lingering.is_some());
+        let keys: Vec<_> = lingering.map(|(key, _)| key).take(wanted).collect();
+        let enough = keys.len() == wanted;
+        for key in keys {
+            self.update(key, |peer, shared| peer.drop_connection(shared));
+        }
+        enough
+    }
+
+    /// Lets the first nodes in the queue for slots that this node calls itself have theirs.
+    fn hasten_inits(&mut self, now: Instant) {
+        let shares = &self.shared.shares;
+        if shares.free() < DATA_CHARGE {
+            return;
+        }
+        for key in self.shared.admission_queue.first(shares.free_slots()) {
+            self.update(key, |peer, _| peer.hasten_init(now));
         }
     }
 

@@ -40,6 +40,9 @@ use std::net::SocketAddr;
 const BUFFER: u64 = 8 << 20;
 const SECOND: Duration = Duration::from_secs(1);
 
+/// The steps in which time passes.
+const STEP: Duration = Duration::from_millis(10);
+
 /// A packet in transit: sender, receiver, and its bytes.
 #[derive(Clone)]
 struct Packet {
@@ -255,15 +258,20 @@ impl World {
         let end = self.now + span;
         self.settle_but(&lost);
         while self.now < end {
-            self.now = (self.now + Duration::from_millis(10)).min(end);
-            for engine in &mut self.engines {
-                engine.begin_cycle(self.now);
-                // As drivers do.
-                if engine.next_timeout().is_some_and(|at| at <= self.now) {
-                    engine.handle_timeout(self.now);
-                }
-            }
+            self.pass(STEP.min(end.since(self.now)));
             self.settle_but(&lost);
+        }
+    }
+
+    /// Lets `span` pass at once. Nothing is sent.
+    fn pass(&mut self, span: Duration) {
+        self.now += span;
+        for engine in &mut self.engines {
+            engine.begin_cycle(self.now);
+            // As drivers do.
+            if engine.next_timeout().is_some_and(|at| at <= self.now) {
+                engine.handle_timeout(self.now);
+            }
         }
     }
 
@@ -305,11 +313,7 @@ fn f13_both_ends_move_at_once() {
                 world.deliver(&packet);
             }
         }
-        world.now += Duration::from_millis(10);
-        for engine in &mut world.engines {
-            engine.begin_cycle(world.now);
-            engine.handle_timeout(world.now);
-        }
+        world.pass(STEP);
     }
     for (host, other) in [(0, 1), (1, 0)] {
         let path = world.peer(host, other).path_address();

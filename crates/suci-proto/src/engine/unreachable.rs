@@ -1,5 +1,5 @@
 //! Reports of the system that datagrams were not delivered: ICMP errors, and errors of sending.
-//! Reports of a launcher that a process has ended.
+//! Reports of a launcher that a process has ended, and that it would report that.
 //!
 //! Anyone can forge an ICMP message, so a report ends nothing by itself (RFC 5927, section 5): it
 //! is told as the cause if the peer stays silent. One kind of report is more reliable. When a
@@ -13,6 +13,7 @@ use crate::event::Unreachable;
 use crate::time::Instant;
 use crate::types::NodeId;
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 
 /// Most reports that are handled in each second: so many from the network, and so many from this
 /// machine's kernel. Each report is compared with every active peer. They are counted apart,
@@ -31,6 +32,25 @@ pub struct Undelivered<'a> {
     pub local: bool,
     /// The first bytes of the datagram, as the report quotes them; the engine needs 28.
     pub quoted: &'a [u8],
+}
+
+/// The end of a process, as its launcher reports it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProcessEnd {
+    /// Another process takes its place.
+    Replaced,
+    /// No other process takes its place. It ended in order.
+    Finished,
+    /// No other process takes its place. It failed: by a signal, or with an exit status other than
+    /// 0.
+    Failed,
+}
+
+impl ProcessEnd {
+    /// Returns true if no other process takes its place.
+    pub(crate) fn is_for_good(self) -> bool {
+        self != Self::Replaced
+    }
 }
 
 impl Engine {
@@ -54,20 +74,40 @@ impl Engine {
         touched.into_iter().for_each(|key| self.touch(key));
     }
 
-    /// Handles the launcher's report that the process of `node` has ended; `for_good`: that no
-    /// other will take its place. The peer is asked for a sign of life. Without one for a few probe
-    /// timeouts it is [`Lost`](crate::Event::Lost) by
-    /// [`ProcessDied`](crate::LostCause::ProcessDied), and with `for_good` its session then ends.
-    /// Until the node is heard again, each later session with it ends in the same way.
+    /// Handles the launcher's report that the process of `node` has ended. The peer is asked for a
+    /// sign of life. Without one for a few probe timeouts it is [`Lost`](crate::Event::Lost) by
+    /// [`ProcessDied`](crate::LostCause::ProcessDied), and its session then ends, unless another
+    /// process takes its place. Until the node is heard again, each later session with it ends in
+    /// the same way.
+    ///
+    /// A node that never had a session with this one is reported only if something waits for it, or
+    /// if its process failed: the program may wait for its first message. Processes that never
+    /// talked end in order without an event.
     ///
     /// Unknown nodes are ignored. The report must come from the launcher itself, never from the
     /// network. Call it after everything that had arrived was taken, and before
     /// [`Engine::handle_timeout`].
-    pub fn on_process_ended(&mut self, now: Instant, node: NodeId, for_good: bool) {
+    pub fn on_process_ended(&mut self, now: Instant, node: NodeId, end: ProcessEnd) {
+        if end.is_for_good() {
+            // If another process is heard under this ID, it is not the launcher's.
+            self.peers.supervise(node.0..=node.0, false);
+        }
         if let Ok(key) = self.known(node) {
-            self.update(key, |peer, shared| {
-                peer.on_process_ended(now, for_good, shared)
-            });
+            self.update(key, |peer, shared| peer.on_process_ended(now, end, shared));
+        }
+    }
+
+    /// Notes whether a launcher reports each end of the processes of these nodes, by
+    /// [`Engine::on_process_ended`], until it says that a node's last process has ended. The
+    /// silence of such a peer then shows nothing: however long it starts, or is stopped, it is
+    /// reported as [`Quiet`](crate::Event::Quiet) instead of lost, and never given up. A peer that
+    /// refuses this node for good is not silent: the limits of silence hold for it.
+    ///
+    /// It holds for nodes that are added later, too. The report must come from the launcher itself,
+    /// never from the network.
+    pub fn set_supervised(&mut self, nodes: RangeInclusive<u32>, supervised: bool) {
+        for key in self.peers.supervise(nodes, supervised) {
+            self.touch(key);
         }
     }
 }

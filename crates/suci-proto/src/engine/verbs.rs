@@ -14,6 +14,7 @@ use crate::scheduler::{Priority, Scheduler};
 use crate::time::{Duration, Instant};
 use crate::types::{ChannelId, Layer, MessageNumber, NodeId};
 use crate::wire::Mode;
+use std::net::SocketAddr;
 
 /// Why a message was not accepted. Returns the message where trying again makes sense.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -202,7 +203,9 @@ impl SendingPeer<'_> {
 
 impl Engine {
     /// Enters a node and its address, or several addresses that are tried in turn. They replace
-    /// earlier ones for the next connection.
+    /// earlier ones for the next connection. If one of them is new and the peer's process is known
+    /// to have died, its session ends by [`ProcessDied`](crate::EndReason::ProcessDied): another
+    /// process may be at the new address, and is asked at once.
     ///
     /// # Errors
     /// [`PeerError`].
@@ -220,7 +223,12 @@ impl Engine {
         if let Some(key) = self.peer_key(node) {
             let token = self.shared.random();
             let from = self.update(key, |peer, shared| {
+                let is_known = |at: &SocketAddr| peer.book.contains(*at);
+                let is_new = !addresses.as_slice().iter().all(is_known);
                 peer.book = addresses;
+                if is_new {
+                    peer.on_new_address(now, shared);
+                }
                 let from = peer.stranger_from.take();
                 shared.met -= usize::from(from.is_some() && !peer.is_met());
                 if !peer.session.outbox.is_empty() && peer.connection.is_none() {
@@ -326,6 +334,10 @@ impl Engine {
             outbox.set_deadline(channel, number, now + deadline);
         }
         then(sending.peer);
+        if channel.carries_sockets() {
+            // It may ask for a connection, and an earlier question had no answer.
+            sending.peer.ask_for_process(now, sending.shared);
+        }
         sending.on_queued(now, Held::one(length));
         Ok(number)
     }
@@ -579,6 +591,13 @@ impl Engine {
         self.peers
             .iter_active_mut()
             .for_each(|(_, peer)| peer.events.flush_failures());
+    }
+
+    /// Returns true while `node` is lost: [`Event::Lost`] was the last news of it.
+    #[must_use]
+    pub fn is_lost(&self, node: NodeId) -> bool {
+        let peer = self.active_peer(node);
+        peer.is_some_and(|peer| peer.life.link() == Link::Lost)
     }
 
     /// Returns the messages and bytes accepted for `node` and not yet acknowledged.

@@ -16,6 +16,10 @@ use std::net::SocketAddr;
 /// below a second, and HELLO is repeated 100, 300 and 700 ms after the first one.
 const LONG: Duration = Duration::from_millis(250);
 
+/// A caller that waited for this time is told that all slots are taken, if they are: turns are
+/// shorter.
+const VERY_LONG: Duration = Duration::from_secs(1);
+
 /// Most HELLOs that wait: about 200 KiB.
 const MOST: usize = 1_024;
 
@@ -43,6 +47,8 @@ pub(crate) enum Wait {
     GoesOn,
     /// A repetition of a HELLO that came [`LONG`] ago or earlier.
     IsLong,
+    /// A repetition of a HELLO that came [`VERY_LONG`] ago or earlier.
+    IsVeryLong,
     /// It does not wait, because too many do.
     Refused,
 }
@@ -88,9 +94,10 @@ impl Backlog {
         if let Some(waiting) = ticket.and_then(|ticket| self.by_ticket.get_mut(&ticket)) {
             waiting.claim = *claim;
             waiting.repeated = now;
-            return match now >= waiting.since + LONG {
-                true => Wait::IsLong,
-                false => Wait::GoesOn,
+            return match now.since(waiting.since) {
+                waited if waited >= VERY_LONG => Wait::IsVeryLong,
+                waited if waited >= LONG => Wait::IsLong,
+                _ => Wait::GoesOn,
             };
         }
         let source = SourcePrefix::from(claim.origin.to.ip());
@@ -196,7 +203,8 @@ mod tests {
         // A repeated HELLO keeps its ticket, even one of another attempt.
         assert_eq!(backlog.enter(at(249), &claim(1, 2)), Wait::GoesOn);
         assert_eq!(backlog.enter(at(250), &claim(1, 2)), Wait::IsLong);
-        assert_eq!(backlog.enter(at(1_000), &claim(1, 2)), Wait::IsLong);
+        assert_eq!(backlog.enter(at(999), &claim(1, 2)), Wait::IsLong);
+        assert_eq!(backlog.enter(at(1_000), &claim(1, 2)), Wait::IsVeryLong);
         assert_eq!(waiting(&backlog), [(1, 2), (2, 1), (3, 1)]);
         backlog.leave(&claim(2, 1));
         backlog.forget(at(2_499));

@@ -10,6 +10,8 @@ pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(1);
 pub(crate) const CALLER_TIMEOUT: Duration = Duration::from_millis(2_500);
 /// INITs sent before the cookie may have aged and the attempt begins anew.
 const MAX_INITS: u32 = 6;
+/// The same of INITs that carry messages: a path that carries only small packets loses all of them.
+const MAX_RIDDEN_INITS: u32 = 3;
 
 /// The packet that the attempt repeats.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,26 +85,28 @@ impl Opening {
         self.next_at = now + LONGEST_WAIT;
     }
 
-    /// Notes that the peer has no room for the HELLO yet. The peer may answer once it has, so the
-    /// time until then is no round trip.
-    pub(crate) fn put_off(&mut self, now: Instant) {
-        self.postpone(now);
+    /// Notes that the peer has no room for the HELLO yet; it is repeated after `wait`. The peer may
+    /// answer once it has room, so the time until then is no round trip.
+    pub(crate) fn put_off(&mut self, now: Instant, wait: Duration) {
+        self.next_at = now + wait;
         // The peer answered, so no other address is tried.
         self.tries = 0;
         self.was_put_off = true;
     }
 
-    /// Returns a new attempt after one that was refused at `now`. Its HELLO waits.
-    pub(crate) fn later(token: u64, now: Instant) -> Self {
+    /// Returns a new attempt after one that was refused at `now`. Its HELLO waits for this long.
+    pub(crate) fn later(token: u64, now: Instant, wait: Duration) -> Self {
         Self {
-            next_at: now + LONGEST_WAIT,
+            next_at: now + wait,
             ..Self::new(token, now)
         }
     }
 
-    /// Returns true if the INIT was repeated so often that its cookie may have aged.
-    pub(crate) fn is_stale(&self) -> bool {
-        matches!(self.phase, AttemptPhase::Init(_)) && self.tries >= MAX_INITS
+    /// Returns true if the INIT was repeated so often that its cookie may have aged or, if it
+    /// carries messages (`rode`), that the path may not carry packets of its size.
+    pub(crate) fn is_stale(&self, rode: bool) -> bool {
+        let most = if rode { MAX_RIDDEN_INITS } else { MAX_INITS };
+        matches!(self.phase, AttemptPhase::Init(_)) && self.tries >= most
     }
 
     /// Notes that the current packet was sent.
@@ -128,7 +132,7 @@ mod tests {
         let mut opening = Opening::new(7, at(0));
         opening.sent(at(0));
         if put_off {
-            opening.put_off(at(1));
+            opening.put_off(at(1), LONGEST_WAIT);
             assert_eq!(opening.next_at(), at(1_001), "it is repeated later");
             assert_eq!(opening.tries(), 0, "at the same address");
             opening.sent(at(20));

@@ -13,26 +13,20 @@
 //! * While more than half of the strangers' part is in use, strangers of one source prefix get no
 //!   more than an eighth of it: a flood from one address leaves the rest to others. A thousand
 //!   honest nodes behind one address take turns then, each for a round trip.
-//! * A claim counts for [`FRESH`], not for its cookie's life (tried before: 1,260 HELLOs kept
-//!   newcomers out of a socket of 8 MiB for 15 to 30 s). A node that sends its cookie later may
-//!   find no room; then it is refused and calls again.
+//! * A claim counts for [`FRESH`], a stranger's for [`FRESH_STRANGER`], not for its cookie's life
+//!   (tried before: 1,260 HELLOs kept newcomers out of a socket of 8 MiB for 15 to 30 s). A node
+//!   that sends its cookie later may find no room; then it is refused and calls again.
 
 use super::sources::SourceCounts;
 use crate::planted;
 use crate::time::{Duration, Instant, nanos};
+use std::collections::HashMap;
 
-/// An answered HELLO's INIT is expected for between once and twice this time.
+/// The INIT of a known node that was answered is expected for between once and twice this time.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// Entries that one claim may use.
-const WAYS: usize = 8;
-
-/// Entries for each claim that may be outstanding in the socket's budget, so that a claim rarely
-/// finds its entries taken.
-const SPARE: u64 = 2;
-
-/// Most entries: a MiB of them.
-const MAX_ENTRIES: u64 = 1 << 16;
+/// The same of a stranger. It may have stopped, or its address may be forged: others need the room.
+const FRESH_STRANGER: Duration = Duration::from_millis(250);
 
 /// The strangers' part is crowded while more than one in `CROWDED` of it is in use. Then the
 /// strangers of one source get one in `SOURCE_PART` of it.
@@ -90,12 +84,11 @@ pub(crate) struct PendingInits {
 }
 
 impl PendingInits {
-    /// Makes the table for a socket whose budget has room for about `most` INITs at once.
-    pub(crate) fn new(most: u64) -> Self {
+    pub(crate) fn new() -> Self {
         Self {
-            admitted: Tally::new(most),
-            known: Tally::new(most),
-            strangers: Tally::new(most),
+            admitted: Tally::new(FRESH),
+            known: Tally::new(FRESH),
+            strangers: Tally::new(FRESH_STRANGER),
             sources: SourceCounts::new(),
             known_waits: false,
             known_lacks_packet: false,
@@ -152,7 +145,7 @@ impl PendingInits {
         if strangers <= most / CROWDED || planted("sources-uncapped") {
             return false;
         }
-        let again = u64::from(self.strangers.entry(name).is_some());
+        let again = u64::from(self.strangers.has(name));
         let here = self.sources.count(self.strangers.period, source);
         here.saturating_sub(again) >= (most / SOURCE_PART).max(1)
     }
@@ -198,7 +191,7 @@ impl PendingInits {
             Caller::Stranger { name, .. } => (&mut self.strangers, name),
         };
         tally.advance(now);
-        tally.entry(name).is_some()
+        tally.has(name)
     }
 
     /// Returns how many of all `limit` slots should be free so that as many of `waiting` strangers
@@ -220,6 +213,11 @@ impl PendingInits {
     pub(crate) fn newcomers(&mut self, now: Instant) -> u64 {
         let known = self.known.count(now);
         known.saturating_add(self.strangers.count(now))
+    }
+
+    /// Returns how many INITs of known nodes without a slot are expected.
+    pub(crate) fn known(&mut self, now: Instant) -> u64 {
+        self.known.count(now)
     }
 
     /// Notes that the INIT came: it is expected no more.
@@ -255,123 +253,68 @@ enum Added {
     Again,
 }
 
-/// A counted caller.
-#[derive(Clone, Copy, Debug, Default)]
-struct CallerEntry {
-    /// The caller's name; 0 if the entry is free.
-    name: u64,
-    /// The period in which the caller last called.
-    period: u64,
-}
-
-/// Counts names, each once and for a while.
-///
-/// Names have entries in a table of fixed size. A name that lost its entry to another stays counted
-/// until its time is over, and may be counted again: the count errs upwards.
+/// Counts names, each once and for a while. Its owner bounds their number: a name is added only if
+/// the budget has room for it.
 #[derive(Debug)]
 struct Tally {
-    /// Names that last called in the current and in the previous period.
-    recent: [u64; 2],
+    /// A name is counted for between once and twice this time.
+    fresh: Duration,
     period: u64,
-    entries: Box<[CallerEntry]>,
+    /// The period in which each name last called: the current one or the one before.
+    names: HashMap<u64, u64>,
 }
 
 impl Tally {
-    fn new(most: u64) -> Self {
-        let entries = most.saturating_mul(SPARE).min(MAX_ENTRIES);
-        let groups = usize::try_from(entries).unwrap_or(0).div_ceil(WAYS).max(1);
+    fn new(fresh: Duration) -> Self {
         Self {
-            recent: [0; 2],
+            fresh,
             period: 0,
-            entries: vec![CallerEntry::default(); groups * WAYS].into_boxed_slice(),
+            names: HashMap::new(),
         }
     }
 
     fn advance(&mut self, now: Instant) {
-        let period = now.as_nanos() / nanos(FRESH).max(1);
-        match period.saturating_sub(self.period) {
-            0 => {}
-            1 => self.recent = [0, self.recent[0]],
-            _ => self.recent = [0, 0],
+        let period = now.as_nanos() / nanos(self.fresh).max(1);
+        if period > self.period {
+            self.period = period;
+            self.names.retain(|_, called| *called + 1 >= period);
         }
-        self.period = period;
     }
 
     fn count(&mut self, now: Instant) -> u64 {
-        if self.recent == [0; 2] {
+        if self.names.is_empty() {
             return 0;
         }
         self.advance(now);
-        let [current, previous] = self.recent;
-        current.saturating_add(previous)
+        self.names.len() as u64
     }
 
     /// As [`count`](Self::count), without `name`.
     fn count_others(&mut self, now: Instant, name: u64) -> u64 {
         let all = self.count(now);
-        all.saturating_sub(u64::from(self.entry(name).is_some()))
+        all.saturating_sub(u64::from(self.has(name)))
     }
 
     /// Counts a name, or counts it for the current period instead of the previous one.
     fn add(&mut self, now: Instant, name: u64) -> Added {
         self.advance(now);
-        let period = self.period;
-        let mut moved = false;
-        if let Some(entry) = self.entry(name) {
-            if entry.period == period {
-                return Added::Again;
-            }
-            entry.period = period;
-            moved = true;
-        } else if let Some(entry) = self
-            .entries_for(name)
-            .iter_mut()
-            .min_by_key(|entry| (entry.name != 0, entry.period))
-        {
-            *entry = CallerEntry { name, period };
-        }
-        if moved {
-            self.uncount(1);
-        }
-        let [current, _] = &mut self.recent;
-        *current = current.saturating_add(1);
-        match moved {
-            true => Added::Moved,
-            false => Added::New,
+        match self.names.insert(name, self.period) {
+            None => Added::New,
+            Some(period) if period == self.period => Added::Again,
+            Some(_) => Added::Moved,
         }
     }
 
     /// Forgets a name. Returns how many periods ago it was counted, if it was.
     fn remove(&mut self, now: Instant, name: u64) -> Option<usize> {
         self.advance(now);
-        let period = self.period;
-        let entry = self.entry(name)?;
-        let ago = usize::from(entry.period != period);
-        *entry = CallerEntry::default();
-        self.uncount(ago);
-        Some(ago)
+        let period = self.names.remove(&name)?;
+        Some(usize::from(period != self.period))
     }
 
-    fn uncount(&mut self, which: usize) {
-        if let Some(count) = self.recent.get_mut(which) {
-            *count = count.saturating_sub(1);
-        }
-    }
-
-    /// Returns the entry of a name, if it is counted.
-    fn entry(&mut self, name: u64) -> Option<&mut CallerEntry> {
-        let oldest = self.period.saturating_sub(1);
-        self.entries_for(name)
-            .iter_mut()
-            .find(|entry| entry.name == name && entry.period >= oldest)
-    }
-
-    fn entries_for(&mut self, name: u64) -> &mut [CallerEntry] {
-        let groups = (self.entries.len() / WAYS).max(1) as u64;
-        let first = (name % groups) as usize * WAYS;
-        self.entries
-            .get_mut(first..first + WAYS)
-            .unwrap_or_default()
+    /// Returns true if a name is counted.
+    fn has(&self, name: u64) -> bool {
+        self.names.contains_key(&name)
     }
 }
 
@@ -390,7 +333,7 @@ mod tests {
 
     #[test]
     fn f02_an_answered_caller_is_counted_once_and_for_a_short_time() {
-        let mut tally = Tally::new(32);
+        let mut tally = Tally::new(FRESH);
         for name in 1..=5 {
             tally.add(at(0), name);
         }
@@ -406,7 +349,7 @@ mod tests {
 
     #[test]
     fn f02_a_repeated_hello_counts_once() {
-        let mut tally = Tally::new(32);
+        let mut tally = Tally::new(FRESH);
         for tenth in 0..100 {
             tally.add(at(100 * tenth), 7);
             assert_eq!(tally.count(at(100 * tenth)), 1);
@@ -415,23 +358,29 @@ mod tests {
         assert_eq!(tally.count(at(10_000)), 0, "counted in the period before");
     }
 
+    /// Names that are counted once too often would keep free slots from newcomers.
     #[test]
-    fn f02_names_beyond_the_table_are_never_counted_too_low() {
-        let mut tally = Tally::new(8);
-        let most = tally.entries.len() as u64;
+    fn f34_each_of_many_names_is_counted_once() {
+        let mut tally = Tally::new(FRESH);
         for _ in 0..3 {
-            for name in 1..=100 {
+            for name in 1..=1_000 {
                 let _ = tally.add(at(0), name);
             }
         }
-        let counted = tally.count(at(0));
-        assert!((100..=300).contains(&counted), "{counted}");
-        for name in 1..=100 {
-            let _ = tally.remove(at(0), name);
+        assert_eq!(tally.count(at(0)), 1_000);
+        for name in 1..=1_000 {
+            let _ = tally.remove(at(1_000), name);
         }
-        let left = tally.count(at(0));
-        assert_eq!(left, counted - most, "who had an entry gave it back");
-        assert_eq!(tally.entries.len() as u64, most, "however many came");
+        assert_eq!(tally.count(at(1_000)), 0);
+    }
+
+    /// Strangers that stop after their HELLO leave their room to others soon.
+    #[test]
+    fn f34_strangers_that_stopped_are_expected_for_half_a_second_at_most() {
+        let mut expected = PendingInits::new();
+        assert_eq!(flood(&mut expected, at(100), 100), 50);
+        assert_eq!(flood(&mut expected, at(499), 100), 0);
+        assert_eq!(flood(&mut expected, at(500), 100), 50);
     }
 
     fn room(packets: u64, slots: u64) -> InitRoom {
@@ -457,7 +406,7 @@ mod tests {
 
     #[test]
     fn f02_strangers_leave_half_of_the_room_to_known_nodes() {
-        let mut expected = PendingInits::new(100);
+        let mut expected = PendingInits::new();
         assert_eq!(flood(&mut expected, at(0), 10), 5);
         for name in 1..=5 {
             assert!(expected.admits(at(0), Caller::Known(name), slots(10)));
@@ -481,20 +430,20 @@ mod tests {
 
     #[test]
     fn f02_known_nodes_count_for_strangers_too() {
-        let mut expected = PendingInits::new(100);
+        let mut expected = PendingInits::new();
         for name in 1..=8 {
             assert!(expected.admits(at(0), Caller::Known(name), slots(10)));
         }
         assert_eq!(flood(&mut expected, at(0), 10), 2);
         assert_eq!(flood(&mut expected, at(0), 0), 0);
-        assert!(!PendingInits::new(9).admits(at(0), Caller::Known(1), slots(0)));
+        assert!(!PendingInits::new().admits(at(0), Caller::Known(1), slots(0)));
     }
 
     /// As many strangers are answered as slots were made for, and no fewer slots suffice.
     #[test]
     fn slots_are_freed_for_as_many_strangers_as_may_be_answered() {
         for (limit, waiting, most) in [(1, 9, 1), (3, 9, 1), (9, 9, 3), (32, 99, 12), (32, 5, 5)] {
-            let mut expected = PendingInits::new(limit);
+            let mut expected = PendingInits::new();
             assert_eq!(expected.free_for_strangers(at(0), 0, limit), 0);
             let free = expected.free_for_strangers(at(0), waiting, limit);
             let answered = flood(&mut expected, at(0), free.saturating_sub(2));
@@ -503,7 +452,7 @@ mod tests {
             let more = flood(&mut expected, at(1), free);
             assert_eq!(answered + more, most, "{waiting} at {limit}");
         }
-        let mut expected = PendingInits::new(32);
+        let mut expected = PendingInits::new();
         assert_eq!(flood(&mut expected, at(0), 32), 16);
         assert_eq!(
             expected.free_for_strangers(at(0), 9, 32),
@@ -515,7 +464,7 @@ mod tests {
     /// Strangers may take the last slot, but a known node gets it soon, however many they are.
     #[test]
     fn f02_strangers_yield_to_a_known_node_that_found_no_room() {
-        let mut expected = PendingInits::new(100);
+        let mut expected = PendingInits::new();
         assert_eq!(flood(&mut expected, at(0), 1), 1);
         let mut now = 0;
         while !expected.admits(at(now), Caller::Known(7), slots(1)) {
@@ -538,7 +487,7 @@ mod tests {
     /// A peer that has a slot and connects anew takes no slot of a new node.
     #[test]
     fn f02_a_caller_with_a_slot_takes_no_newcomers_room() {
-        let mut expected = PendingInits::new(100);
+        let mut expected = PendingInits::new();
         let room = room(4, 1);
         for name in 1..=3 {
             assert!(expected.admits(at(0), Caller::Admitted(name), room));
@@ -565,7 +514,7 @@ mod tests {
     /// Calls in the names of nodes that have a slot take no packet that a new node waits for.
     #[test]
     fn f02_nodes_with_a_slot_yield_to_a_newcomer_without_a_packet() {
-        let mut expected = PendingInits::new(100);
+        let mut expected = PendingInits::new();
         let room = room(1, 1);
         assert!(expected.admits(at(0), Caller::Admitted(1), room));
         let mut now = 0;
@@ -588,7 +537,7 @@ mod tests {
     /// packet.
     #[test]
     fn f02_a_waiting_caller_keeps_out_no_node_with_a_slot() {
-        let mut expected = PendingInits::new(100);
+        let mut expected = PendingInits::new();
         let room = room(3, 1);
         assert!(expected.admits(at(0), Caller::Known(7), room));
         assert!(!expected.admits(at(0), Caller::Known(8), room), "no slot");
@@ -600,7 +549,7 @@ mod tests {
     /// A stranger finds a packet, however many HELLOs come in the names of nodes that have a slot.
     #[test]
     fn f02_nodes_with_a_slot_leave_a_packet_to_strangers() {
-        let mut expected = PendingInits::new(100);
+        let mut expected = PendingInits::new();
         let room = room(4, 2);
         let admitted =
             (1..=20).filter(|name| expected.admits(at(0), Caller::Admitted(*name), room));
@@ -612,7 +561,7 @@ mod tests {
     /// it lasts. A thousand honest strangers of one address take turns.
     #[test]
     fn f02_a_flood_from_one_address_leaves_room_to_others() {
-        let mut expected = PendingInits::new(200);
+        let mut expected = PendingInits::new();
         let room = slots(160);
         let of_one = |name| Caller::Stranger { name, source: 1 };
         let calls = (1..=1_000).filter(|name| expected.admits(at(0), of_one(*name), room));
@@ -626,7 +575,7 @@ mod tests {
             expected.came(at(1_500), of_one(name));
         }
         assert!(expected.admits(at(1_500), of_one(42), room));
-        let mut honest = PendingInits::new(200);
+        let mut honest = PendingInits::new();
         for name in 1..=1_000 {
             assert!(honest.admits(at(name), of_one(name), room), "{name}");
             if name > 20 {

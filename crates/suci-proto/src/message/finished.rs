@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 /// A set of channel numbers, stored as ranges. Each number that a peer adds costs one operation on
 /// the tree. The owner bounds [`ranges`](Self::ranges).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Finished {
+pub struct Finished {
     /// The last number of each range, by its first number. Ranges do not touch.
     ranges: BTreeMap<u32, u32>,
 }
 
 impl Finished {
     /// Adds a number.
-    pub(super) fn insert(&mut self, channel: ChannelId) {
+    pub fn insert(&mut self, channel: ChannelId) {
         let ChannelId(number) = channel;
         if self.contains(channel) {
             return;
@@ -34,13 +34,14 @@ impl Finished {
     }
 
     /// Returns true if the set contains a number.
-    pub(super) fn contains(&self, channel: ChannelId) -> bool {
+    #[must_use]
+    pub fn contains(&self, channel: ChannelId) -> bool {
         let below = self.ranges.range(..=channel.0).next_back();
         below.is_some_and(|(_, last)| *last >= channel.0)
     }
 
     /// Removes the lowest number and returns it.
-    pub(super) fn pop_first(&mut self) -> Option<ChannelId> {
+    pub fn pop_first(&mut self) -> Option<ChannelId> {
         let (first, last) = self.ranges.pop_first()?;
         if let Some(next) = first.checked_add(1).filter(|next| *next <= last) {
             self.ranges.insert(next, last);
@@ -49,17 +50,19 @@ impl Finished {
     }
 
     /// Removes the lowest range.
-    pub(super) fn pop_first_range(&mut self) {
+    pub fn pop_first_range(&mut self) {
         self.ranges.pop_first();
     }
 
     /// Returns true if the set is empty.
-    pub(super) fn is_empty(&self) -> bool {
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
 
     /// Returns the number of ranges.
-    pub(super) fn ranges(&self) -> usize {
+    #[must_use]
+    pub fn ranges(&self) -> usize {
         self.ranges.len()
     }
 }

@@ -134,33 +134,41 @@ pub const fn has_room(held: u64, charge: u64, most: u64) -> bool {
     }
 }
 
-/// The messages in a send queue by the class of their channels. Each class has the queue's bounds
-/// for itself, so that no message waits because another class has many queued.
+/// The number of sums in a [`ByClass`].
+const SUMS: usize = CLASSES + 1;
+
+/// The messages in a send queue by the class of their channels; those that no program sends,
+/// whatever their class, apart. Each of these sums has the queue's bounds for itself, so that no
+/// message waits because another class has many queued, or because this node sends on packets of
+/// others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ByClass([Held; CLASSES]);
+pub struct ByClass([Held; SUMS]);
 
 impl ByClass {
+    /// In place of a class: the messages that no program sends.
+    pub(crate) const INTERNAL: u8 = CLASSES as u8;
+
     /// Returns the messages on channels of `class`.
     #[inline]
     #[must_use]
     pub fn get(&self, class: u8) -> Held {
-        self.0[usize::from(class) % CLASSES]
+        self.0[usize::from(class) % SUMS]
     }
 
     /// Changes the count of channels of `class`.
     #[inline]
     pub fn change(&mut self, class: u8, change: impl FnOnce(Held) -> Held) {
-        let held = &mut self.0[usize::from(class) % CLASSES];
+        let held = &mut self.0[usize::from(class) % SUMS];
         *held = change(*held);
     }
 
-    /// Returns the messages of all classes.
+    /// Returns the messages of all sums.
     #[must_use]
     pub fn all(&self) -> Held {
         self.0.into_iter().fold(Held::default(), Held::plus)
     }
 
-    /// Returns true if no class holds a message.
+    /// Returns true if no sum holds a message.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|held| held.messages == 0)
@@ -173,8 +181,8 @@ pub struct Queued {
     /// All messages that count against the bounds. A peer that leaves the first message
     /// unacknowledged makes us keep those behind it.
     pub all: Held,
-    /// The part of these messages that is acknowledged or refused, behind one that is not. It is
-    /// kept until the earlier one is resolved, too.
+    /// The part of the programs' messages that is acknowledged or refused, behind one that is not.
+    /// It is kept until the earlier one is resolved, too.
     pub over: Held,
 }
 

@@ -58,6 +58,7 @@ mod slot;
 pub use answer::{Answer, AnswerError, IncomingInfo};
 pub use brief::Brief;
 pub use data::Data;
+pub use finished::Finished;
 pub use frames::{ChannelLease, SMALL};
 pub use held::{ByClass, Held, Queued, WantedRoom, has_room};
 pub use inbox::{Inbox, InboxLimits, MIN_WINDOW};
@@ -111,7 +112,9 @@ pub struct Outgoing {
     pub payload: Bytes,
     /// True if the program wants to hear of its delivery.
     pub notify: bool,
-    /// The program's own handle, returned in its [`Completion`].
+    /// The program's own handle, returned in its [`Completion`]. Of sockets, the bytes of programs
+    /// have 0: if they are not delivered, closing the node says so. Other messages of sockets only
+    /// open, steer and end connections.
     pub token: u64,
     /// Longest time in the queue. If no byte of the message was sent by then, it is cancelled. The
     /// time counts from the call of [`Engine::send`](crate::Engine::send) that accepts it.
@@ -242,7 +245,7 @@ pub struct Completion {
     /// The outcome.
     pub outcome: Outcome,
     /// The receiver's reason if it refused the message; [`CANCELLED`] or [`EXPIRED`] if it was
-    /// withdrawn at this side; [`NOT_PERMITTED`].
+    /// withdrawn at this side; [`NOT_PERMITTED`] or [`TOO_MANY_CHANNELS`].
     pub reason: Option<u64>,
 }
 
@@ -258,13 +261,26 @@ pub const EXPIRED: u64 = u64::MAX - 2;
 /// does not permit this node the message's layer.
 pub const NOT_PERMITTED: u64 = u64::MAX - 3;
 
+/// In [`Event::NotDelivered`](crate::Event::NotDelivered): the other node permits no more channels.
+/// It says how many it permits when the session begins; until then this node accepts messages on
+/// more of them.
+pub const TOO_MANY_CHANNELS: u64 = u64::MAX - 4;
+
 /// In [`Event::NotDelivered`](crate::Event::NotDelivered): the message is longer than the other
 /// node takes.
 pub const TOO_LONG: u64 = u64::MAX;
 
-/// Returns the number of these messages that were not, or not certainly, delivered.
+impl Completion {
+    /// Returns true if a program misses the message when it is not delivered.
+    const fn is_awaited(&self) -> bool {
+        !self.channel.carries_sockets() || self.token == 0
+    }
+}
+
+/// Returns the number of these messages that were not, or not certainly, delivered, and that a
+/// program misses.
 pub(crate) fn undelivered(outcomes: &[Completion]) -> u64 {
-    let failed = |o: &&Completion| o.outcome != Outcome::Delivered;
+    let failed = |o: &&Completion| o.outcome != Outcome::Delivered && o.is_awaited();
     len64(outcomes.iter().filter(failed).count())
 }
 

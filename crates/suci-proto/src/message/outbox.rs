@@ -92,6 +92,14 @@ impl Default for PeerParams {
     }
 }
 
+/// Channels of the program beyond [`MIN_CHANNELS`] that were opened before the peer announced how
+/// many it permits. They are not scheduled.
+#[derive(Debug, Default)]
+struct EarlyChannels {
+    /// The number of channels that were opened before each of them.
+    ordinals: BTreeMap<ChannelId, u64>,
+}
+
 /// The sending half of a session.
 #[derive(Debug)]
 pub struct Outbox {
@@ -111,8 +119,13 @@ pub struct Outbox {
     fins: VecDeque<ChannelId>,
     /// The number of channels that were ever opened.
     opened: u64,
-    /// The number of channels that the peer lets this side open in all.
+    /// The number of channels that the peer lets this side open in all: [`MIN_CHANNELS`] until it
+    /// announces it.
     max_channels: u64,
+    /// The peer announced that number.
+    channels_announced: bool,
+    /// Channels that were opened before that. Few peers ever have one.
+    early: Option<Box<EarlyChannels>>,
     /// Channels that may have something to send.
     scheduler: Scheduler,
     /// Priorities that the program set, also for channels that are not open.
@@ -142,7 +155,7 @@ pub struct Outbox {
     session_used: u64,
     /// The messages that count against the bounds of the queue.
     queued: ByClass,
-    /// The part of them that is acknowledged or refused: [`Queued::over`].
+    /// The part of the programs' messages that is acknowledged or refused: [`Queued::over`].
     over: Held,
     /// The number of messages accepted in this session.
     accepted: u64,
@@ -171,6 +184,8 @@ impl Outbox {
             fins: VecDeque::new(),
             opened: 0,
             max_channels: MIN_CHANNELS,
+            channels_announced: false,
+            early: None,
             scheduler: Scheduler::default(),
             priorities: BTreeMap::new(),
             open_by_class: [0; CLASSES],
@@ -507,12 +522,19 @@ impl Outbox {
         self.get(channel).map_or(0, OutgoingChannel::open)
     }
 
-    /// Returns the same for all channels whose messages no program waits for.
+    /// Returns the messages in the queue that no program sends.
     #[must_use]
     pub fn open_internal(&self) -> u64 {
+        self.queued.get(ByClass::INTERNAL).messages
+    }
+
+    /// Returns the messages on the channels of sockets in the queue. Looks at each channel of a
+    /// layer.
+    #[must_use]
+    pub fn open_of_sockets(&self) -> u64 {
         let layers = self.by_id.range(ChannelId::MEMBERSHIP..);
-        let internal = layers.filter(|(id, _)| id.is_internal());
-        let open = internal.filter_map(|(_, index)| Some(self.channels.get(*index)?.open()));
+        let sockets = layers.filter(|(id, _)| id.carries_sockets());
+        let open = sockets.filter_map(|(_, index)| Some(self.channels.get(*index)?.open()));
         open.sum()
     }
 
@@ -590,8 +612,12 @@ impl Outbox {
     }
 
     /// Adds the channel to the scheduler, since its state changed.
+    #[inline]
     fn activate(&mut self, index: usize) {
-        self.scheduler.add(index);
+        // Usually the peer has announced how many channels it permits.
+        if self.early.is_none() || !self.is_early(index) {
+            self.scheduler.add(index);
+        }
     }
 
     /// Notes why the channel left the scheduler.

@@ -51,6 +51,7 @@ fn outbox() -> Outbox {
     let mut outbox = Outbox::new(limits());
     outbox.set_initial_channel_limit(1 << 30);
     outbox.set_session_limit(1 << 30);
+    outbox.set_max_channels(MIN_CHANNELS);
     outbox
 }
 

@@ -1,6 +1,6 @@
 //! Rates over time, whole trains, and waits that are worth sleeping for.
 
-use super::{BURST_PACKETS, MIN_WAIT, Pacer};
+use super::{BURST_PACKETS, MIN_WAIT, OVERSLEEP, Pacer};
 use crate::limits::MAX_DATAGRAM;
 use crate::time::{Duration, Instant};
 use proptest::prelude::*;
@@ -103,6 +103,49 @@ fn a_pause_earns_one_burst_only() {
     let mut pacer = Pacer::new(START, MTU);
     let burst = pacer.budget(START + Duration::from_secs(3_600), 12_500_000);
     assert!(burst <= 11 * MTU as u64, "{burst}");
+}
+
+/// Bytes that wait for less than [`MIN_WAIT`] at 100 Mbit/s, and are sent in advance.
+const ADVANCE: u64 = 1_250;
+const MEGABITS_100: u64 = 12_500_000;
+
+#[test]
+fn f33_a_late_process_is_owed_what_it_could_have_sent() {
+    let mut pacer = Pacer::new(START, MTU);
+    pacer.consume(BURST);
+    let due = START + Duration::from_millis(2);
+    let now = due + Duration::from_millis(9);
+    let most = Duration::from_millis(20);
+    pacer.on_late(now, due, MEGABITS_100, most);
+    // The usual burst from before it could send, and nine milliseconds.
+    let expected = BURST + 9 * 12_500;
+    assert_eq!(pacer.budget(now, MEGABITS_100), expected + ADVANCE);
+    // The same time is not owed twice.
+    pacer.on_late(now, due, MEGABITS_100, most);
+    assert_eq!(pacer.budget(now, MEGABITS_100), expected + ADVANCE);
+    pacer.consume(BURST);
+    let soon = now + OVERSLEEP;
+    assert_eq!(pacer.budget(soon, MEGABITS_100), 9 * 12_500 + ADVANCE);
+}
+
+#[test]
+fn f33_a_late_process_is_owed_one_round_trip_at_most() {
+    let mut pacer = Pacer::new(START, MTU);
+    let now = START + Duration::from_secs(3_600);
+    pacer.on_late(now, START, MEGABITS_100, Duration::from_millis(4));
+    assert_eq!(
+        pacer.budget(now, MEGABITS_100),
+        BURST + 4 * 12_500 + ADVANCE
+    );
+}
+
+#[test]
+fn f33_what_a_late_process_does_not_send_at_once_is_lost() {
+    let mut pacer = Pacer::new(START, MTU);
+    let now = START + Duration::from_millis(9);
+    pacer.on_late(now, START, MEGABITS_100, Duration::from_secs(1));
+    let later = now + OVERSLEEP + Duration::from_nanos(1);
+    assert_eq!(pacer.budget(later, MEGABITS_100), BURST + ADVANCE);
 }
 
 #[test]

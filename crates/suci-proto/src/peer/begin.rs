@@ -6,7 +6,7 @@ use super::connection::{Beginning, End, Numbers};
 use crate::config::Config;
 use crate::credit::Grant;
 use crate::engine::{Promise, Shared};
-use crate::handshake::FIRST_WAIT;
+use crate::handshake::{FIRST_WAIT, Trust};
 use crate::limits::{self, MAX_DATAGRAM};
 use crate::recovery::Recovery;
 use crate::time::{Duration, Instant};
@@ -24,9 +24,15 @@ const MOST_PREVIOUS: usize = 4;
 
 /// Returns how many channels a peer may open towards a session with this window: they take no more
 /// memory than messages may.
-pub(super) fn channels_for(window: u64) -> u64 {
+fn channels_for(window: u64) -> u64 {
     let channels = window / limits::CHANNEL_MEMORY;
     channels.clamp(limits::MIN_CHANNELS, limits::MAX_CHANNELS)
+}
+
+/// Offers the peer a session with this window.
+pub(super) fn offer_window(params: &mut Params, window: u64) {
+    params.channel_memory = window / 2;
+    params.max_channels = channels_for(window);
 }
 
 /// The peer's INIT, which the new connection answers. The new connection replaces the one before.
@@ -105,8 +111,10 @@ impl Peer {
         if unheard >= MOST_PREVIOUS {
             return None;
         }
+        let stranger = called && self.trust() == Trust::Stranger;
         match self.connection.as_mut().filter(|_| called) {
             Some(old) => shared.shares.replace(&mut old.grant, 0, max_datagram, now),
+            None if stranger => shared.shares.admit_stranger(0, max_datagram, now),
             None if called => shared.shares.admit(0, max_datagram, now),
             None => shared.shares.admit_for_own_init(0, max_datagram, now),
         }

@@ -252,7 +252,10 @@ impl Connected<'_> {
     fn begin(&mut self, now: Instant, train: &mut Train) {
         let connection = &mut *self.connection;
         connection.bind_size(now);
-        connection.paced_until = None;
+        if let Some(until) = connection.paced_until {
+            connection.note_late(now, until);
+            connection.paced_until = None;
+        }
         connection.capped_until = None;
         connection.reserve = 0;
         connection.begin_train(connection.destination(), Ecn::NotEct, train);
@@ -354,6 +357,16 @@ impl Connected<'_> {
     /// Decides about the next packet: returns its permit, or the limit for which messages or
     /// control frames wait. The limit is `None` if there is nothing to send.
     fn permit(&mut self, now: Instant) -> Result<Permit, Option<WaitReason>> {
+        let pending = &self.connection.pending;
+        if pending.small_ping
+            && pending.probes <= 1
+            && let Some(permit) = self.control_permit(now)
+        {
+            return Ok(Permit {
+                size: limits::CONTROL_PACKET,
+                ..permit
+            });
+        }
         match self.data_permit(now) {
             Err(wait) if self.wants_control(now) => {
                 let wait = wait.unwrap_or(WaitReason::SocketCredit);
@@ -480,6 +493,7 @@ impl Connected<'_> {
             }
             let numbers = permit.number..=permit.number;
             self.record(now, numbers, len, contents, &frames, shared);
+            contents.leaves_some |= self.connection.pending.small_ping;
             contents.messages_only = before_messages == overhead && !contents.leaves_some;
             #[cfg(test)]
             {
@@ -521,6 +535,7 @@ impl Connected<'_> {
             let in_flight = connection.recovery.in_flight();
             connection.congestion.on_sent(now, bytes, in_flight);
             connection.pending.probes = connection.pending.probes.saturating_sub(1);
+            connection.pending.small_ping &= len > limits::CONTROL_PACKET;
         }
         if contents.ping {
             connection.since_ping = 0;

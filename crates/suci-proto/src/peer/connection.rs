@@ -198,6 +198,10 @@ pub(crate) struct Connection {
     pub(crate) capped_until: Option<Instant>,
     /// The time until which control packets wait because even their reserve is used up.
     pub(crate) control_at: Option<Instant>,
+    /// When the peer is asked for a sign of life, unless a packet of this connection came. The
+    /// peer's first grant may be small: some lost packets use it up, and then the peer may not send
+    /// another one unless it is asked ([`SendCredit::on_question`]).
+    first_question_at: Option<Instant>,
     /// When an unanswered RECLAIM is checked again.
     pub(crate) reclaim_at: Option<Instant>,
     pub(crate) undo: CongestionUndo,
@@ -286,10 +290,9 @@ impl Connection {
             numbers,
             recovery,
             grant,
-            max_datagram: _,
             memory_announced,
             mode,
-            early: _,
+            ..
         } = beginning;
         let mtu = PathMtu::new(Some(MIN_MTU), MIN_MTU);
         let size = mtu.current();
@@ -322,6 +325,7 @@ impl Connection {
             paced_until: None,
             capped_until: None,
             control_at: None,
+            first_question_at: None,
             reclaim_at: None,
             undo: CongestionUndo::default(),
             anew_at: None,
@@ -331,7 +335,24 @@ impl Connection {
             app_limited: true,
         };
         connection.apply_peer_mode();
+        connection.first_question_at = Some(now + connection.probe_timeout());
         connection
+    }
+
+    /// Returns when a peer that has sent no packet of this connection is asked for one.
+    #[inline]
+    pub(crate) fn first_question_at(&self) -> Option<Instant> {
+        self.first_question_at
+            .filter(|_| self.received.highest().is_none())
+    }
+
+    /// Asks a peer that has sent no packet of this connection for one, if that is due. The probe
+    /// timer repeats the question.
+    pub(crate) fn ask_first_question(&mut self, now: Instant) {
+        if self.first_question_at().is_some_and(|at| at <= now) {
+            self.first_question_at = None;
+            self.pending.ping = true;
+        }
     }
 
     /// Adapts our acknowledgements to the peer's mode.

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn f36_marks_stop_at_the_second_probe_timeout_and_are_tried_every_ten_minutes() {
+    fn f39_marks_stop_at_the_second_probe_timeout_and_are_tried_every_ten_minutes() {
         let mut ecn = EcnValidation::default();
         ecn.on_probe_timeout(1);
         assert!(!ecn.is_stopped());
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn f36_a_peer_that_was_away_and_counted_marks_meanwhile_is_sent_marks_again() {
+    fn f39_a_peer_that_was_away_and_counted_marks_meanwhile_is_sent_marks_again() {
         let mut ecn = EcnValidation::default();
         assert_eq!(ecn.on_acked(at(1), counts(3, 0), || false), Clear);
         ecn.on_probe_timeout(3);
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn f36_marks_stop_when_all_packets_of_a_small_window_met_congestion() {
+    fn f39_marks_stop_when_all_packets_of_a_small_window_met_congestion() {
         let mut ecn = EcnValidation::default();
         assert_eq!(ecn.on_acked(at(1), counts(0, 50), || false), Congested);
         assert_eq!(ecn.on_acked(at(1), counts(0, 59), || true), Congested);

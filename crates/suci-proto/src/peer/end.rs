@@ -59,13 +59,15 @@ impl Peer {
         self.closing = Closing::Open;
         self.accepted = None;
         let was_lost = self.life.link() == Link::Lost;
+        let is_gone = self.life.is_gone();
         self.life = self.life.for_next_session(now);
         if self.is_itself {
             self.life.hear(now);
         }
         let established = old.is_established();
-        // The program was told that a peer is lost for which only layers had messages.
-        let was_told = was_lost && !old.outbox.is_empty();
+        // The program was told that a peer is lost for which only layers had messages, or which
+        // died before it ever talked.
+        let was_told = was_lost && (is_gone || !old.outbox.is_empty());
         let (number, suspended_here) = (old.number, old.suspension.is_here());
         let Remains {
             mut ended_session,

@@ -19,6 +19,7 @@ use super::Peer;
 use crate::engine::{Promise, Shared};
 use crate::event::{EndReason, Event, MessageOutcome};
 use crate::message::{Completion, Message};
+use crate::session_events::SessionEvents;
 use crate::types::{ChannelId, MessageNumber, NodeId, SessionNumber, Source};
 use std::collections::VecDeque;
 
@@ -65,7 +66,7 @@ impl EndedSession {
     fn append(&mut self, next: Self) {
         self.session = next.session;
         self.sessions = self.sessions.saturating_add(next.sessions);
-        self.reason = merged_reason(self.reason, next.reason);
+        self.reason = self.reason.merged_with(next.reason);
         self.heard = next.heard;
         self.failed = self.failed.saturating_add(next.failed);
         let asked_for = next.outcomes.into_iter().filter(|outcome| outcome.notify);
@@ -90,126 +91,17 @@ impl EndedSession {
     }
 }
 
-/// Returns the reason to report for two merged sessions: that of the newer one, unless this would
-/// hide that messages of the peer are missing.
-fn merged_reason(older: EndReason, newer: EndReason) -> EndReason {
-    let EndReason::CutShort { missing } = older else {
-        return newer;
-    };
-    match newer {
-        EndReason::Closed => older,
-        EndReason::CutShort { missing: more } => EndReason::CutShort {
-            missing: missing.saturating_add(more),
-        },
-        other => other,
-    }
-}
-
-/// Events of one session.
-#[derive(Debug, Default)]
-struct Events {
-    queue: VecDeque<Event>,
-}
-
 /// All events of one peer that wait for the program, and the messages of ended sessions.
 #[derive(Debug, Default)]
 pub(crate) struct EventQueue {
-    ends: VecDeque<(Events, EndedSession)>,
-    present: Events,
+    ends: VecDeque<(SessionEvents, EndedSession)>,
+    present: SessionEvents,
     /// Announcements among the present events that no receiving call reported.
     unreported: VecDeque<(ChannelId, MessageNumber)>,
     /// Messages that these events report as not, or not certainly, delivered.
     failed: u64,
     /// Number of these failures that a flush reported, the earliest first.
     flushed: u64,
-}
-
-impl Events {
-    /// Adds an event, and removes events that it makes obsolete.
-    fn push(&mut self, event: Event) {
-        match event {
-            // Of Up, Lost, Up, the program needs only the first.
-            Event::Up { .. } | Event::Quiet { .. } | Event::Lost { .. } => {
-                let mut waits = false;
-                self.queue.retain_mut(|earlier| {
-                    let undone = waits && is_about_link(earlier);
-                    if core::mem::discriminant(earlier) == core::mem::discriminant(&event) {
-                        // The newest of two causes of a loss is reported.
-                        earlier.clone_from(&event);
-                        waits = true;
-                    }
-                    !undone
-                });
-                if waits {
-                    return;
-                }
-            }
-            // A suspension and its resumption cancel each other, since the program knows the
-            // resulting state.
-            Event::Suspended { node, by } if self.remove(&Event::Resumed { node, by }) => return,
-            Event::Resumed { node, by } if self.remove(&Event::Suspended { node, by }) => return,
-            Event::MemberJoined { .. } => self.drop_last_member(),
-            Event::MemberLeft { .. } => self.drop_last_end(),
-            Event::Refused { reason, .. } => self.queue.retain(|earlier| {
-                !matches!(earlier, Event::Refused { reason: before, .. }
-                    if before.denied_layer() == reason.denied_layer())
-            }),
-            _ => {}
-        }
-        self.queue.push_back(event);
-    }
-
-    /// Removes the events about the last member that joined, if it is gone since: another one
-    /// joins, and the program hears only of that.
-    fn drop_last_member(&mut self) {
-        let joined = |event: &Event| matches!(event, Event::MemberJoined { .. });
-        let gone = |event: &Event| is_about_member(event) && !joined(event);
-        if let Some(at) = self.queue.iter().rposition(joined)
-            && let Some(end) = self.queue.iter().rposition(gone)
-            && at < end
-        {
-            self.queue.remove(end);
-            self.queue.remove(at);
-        }
-    }
-
-    /// Removes the end of a member that turns out to have left.
-    fn drop_last_end(&mut self) {
-        if let Some(at) = self.queue.iter().rposition(is_about_member)
-            && !matches!(self.queue.get(at), Some(Event::MemberJoined { .. }))
-        {
-            self.queue.remove(at);
-        }
-    }
-
-    fn remove(&mut self, which: &Event) -> bool {
-        let index = self.queue.iter().position(|event| event == which);
-        index.and_then(|index| self.queue.remove(index)).is_some()
-    }
-
-    /// Merges the events of a later session that ended before this one's end was taken. Only events
-    /// about messages and members are kept, since the state of the link at that time no longer
-    /// matters.
-    fn append(&mut self, next: Self) {
-        let kept = |e: &Event| {
-            let about_message = matches!(e, Event::Delivered { .. } | Event::NotDelivered { .. });
-            about_message || is_about_member(e)
-        };
-        next.queue
-            .into_iter()
-            .filter(kept)
-            .for_each(|event| self.push(event));
-    }
-
-    /// Withdraws an announcement, or all of them.
-    fn withdraw(&mut self, which: Option<(ChannelId, MessageNumber)>) {
-        self.queue.retain(|event| match event {
-            Event::Incoming {
-                channel, number, ..
-            } => which.is_some_and(|which| which != (*channel, *number)),
-            _ => true,
-        });
-    }
 }
 
 impl EventQueue {
@@ -256,8 +148,8 @@ impl EventQueue {
     /// yet: the program did not take its last message.
     pub(crate) fn next(&mut self, node: NodeId, held: Option<SessionNumber>) -> Option<Event> {
         let event = match self.ends.front_mut() {
-            None => self.present.queue.pop_front(),
-            Some((events, _)) if !events.queue.is_empty() => events.queue.pop_front(),
+            None => self.present.pop(),
+            Some((events, _)) if !events.is_empty() => events.pop(),
             Some((_, ended_session))
                 if !ended_session.messages.is_empty()
                     || held.is_some_and(|held| ended_session.covers(held)) =>
@@ -308,16 +200,16 @@ impl EventQueue {
     /// Returns true if [`EventQueue::next`] returns an event.
     pub(crate) fn has_next(&self) -> bool {
         match self.ends.front() {
-            None => !self.present.queue.is_empty(),
+            None => !self.present.is_empty(),
             Some((events, ended_session)) => {
-                !events.queue.is_empty() || ended_session.messages.is_empty()
+                !events.is_empty() || ended_session.messages.is_empty()
             }
         }
     }
 
     /// Returns true if nothing waits.
     pub(crate) fn is_empty(&self) -> bool {
-        self.ends.is_empty() && self.present.queue.is_empty()
+        self.ends.is_empty() && self.present.is_empty()
     }
 
     /// Returns the next message of a session that is over, the session's number, and the memory
@@ -332,7 +224,7 @@ impl EventQueue {
 
     fn next_of_ended(&mut self) -> Option<(SessionNumber, Message, Promise)> {
         let unread =
-            |(_, ended_session): &(Events, EndedSession)| !ended_session.messages.is_empty();
+            |(_, ended_session): &(SessionEvents, EndedSession)| !ended_session.messages.is_empty();
         let at = self.ends.iter().position(unread)?;
         self.take(at, 0)
     }
@@ -399,7 +291,7 @@ impl EventQueue {
 
     /// Returns the untaken announcements of messages that wait for the program's decision.
     pub(crate) fn announcements(&self) -> impl Iterator<Item = &Event> {
-        let events = self.present.queue.iter();
+        let events = self.present.iter();
         events.filter(|event| matches!(event, Event::Incoming { .. }))
     }
 
@@ -414,22 +306,6 @@ impl EventQueue {
         let unread = self.ends.iter().filter(|(_, f)| !f.messages.is_empty());
         unread.map(|(_, ended_session)| ended_session.held).sum()
     }
-}
-
-/// Returns true if the event is about the state of the link to the peer.
-fn is_about_link(event: &Event) -> bool {
-    matches!(
-        event,
-        Event::Up { .. } | Event::Quiet { .. } | Event::Lost { .. }
-    )
-}
-
-/// Returns true if the event is about the peer as a member of the cluster.
-fn is_about_member(event: &Event) -> bool {
-    matches!(
-        event,
-        Event::MemberJoined { .. } | Event::MemberLeft { .. } | Event::MemberFailed { .. }
-    )
 }
 
 impl Peer {
@@ -720,7 +596,7 @@ mod tests {
         for _ in 0..1_000 {
             queue.push(UP);
             queue.push(LOST);
-            assert!(queue.present.queue.len() <= 2);
+            assert!(queue.present.len() <= 2);
         }
         assert_eq!(told(&mut queue), [UP, LOST]);
         for _ in 0..1_000 {

@@ -62,6 +62,8 @@ impl Peer {
             .outbox
             .set_max_channels(session.inbox.channels_announced());
         session.remote = Some(shared.identity.incarnation);
+        // Messages on more channels than that are not delivered.
+        self.report_completions(shared);
         true
     }
 

@@ -5,6 +5,7 @@
 //! only if it was asked: a node without credit for a probe gets no answer, which shows nothing.
 
 use super::mode::SHORT;
+use super::port_reports::{PortReports, Question, Reported};
 use crate::counters::Link;
 use crate::event::LostCause;
 use crate::handshake::LONGEST_WAIT;
@@ -26,11 +27,15 @@ pub(crate) enum Verdict {
     Unchanged,
     /// The silence timeout has passed: the peer is lost, for now.
     Lost,
-    /// The silence timeout has passed for a peer whose engine does not run while its program
-    /// computes: it may well live.
+    /// The silence timeout has passed for a peer that is [presumed
+    /// alive](SilenceLimits::presumed_alive).
     Quiet,
     /// `give_up_after` has passed.
     GiveUp,
+    /// The network reports that the peer's port is closed, and a question stayed unanswered for a
+    /// few probe timeouts. Reports may be forged, so the peer is not lost. But a program that asks
+    /// for a new connection need not wait.
+    Absent,
 }
 
 /// The state of another process's claim to the peer's node ID.
@@ -49,9 +54,9 @@ pub(crate) enum Contest {
 pub(crate) struct SilenceLimits {
     pub(crate) silence_timeout: Duration,
     pub(crate) give_up_after: Duration,
-    /// The peer announced that its engine does not run while its program computes, so silence of
-    /// any length does not show its end.
-    pub(crate) unattended: bool,
+    /// Silence of any length does not show the peer's end: it announced that its engine does not
+    /// run while its program computes, or its launcher reports the ends of its processes.
+    pub(crate) presumed_alive: bool,
     /// How long a peer may be silent whose port is closed, as this machine's kernel reports.
     pub(crate) closed_port: Duration,
 }
@@ -78,10 +83,9 @@ pub(crate) struct Life {
     contested_since: Option<Instant>,
     /// The newest claim of another process to this peer's node ID: its time, and the token of its
     /// first INIT.
-    claim: Option<(Instant, u64)>,
-    /// When this machine's kernel first reported that the peer's port, on this machine, is closed,
-    /// or the peer's launcher that its process has ended.
-    closed_since: Option<Instant>,
+    claim: Option<Box<(Instant, u64)>>,
+    /// Reports about its port since it was last heard. Usually there are none.
+    reports: Option<Box<PortReports>>,
     /// The launcher also reports that no other process will take its place.
     gone: bool,
     /// The peer's process closed its node: it opens no session again.
@@ -104,7 +108,7 @@ impl Life {
             put_off: None,
             contested_since: None,
             claim: None,
-            closed_since: None,
+            reports: None,
             gone: false,
             left: false,
             cause: LostCause::NoAnswer,
@@ -117,7 +121,12 @@ impl Life {
     pub(crate) fn for_next_session(&self, now: Instant) -> Self {
         Self {
             gone: self.gone,
-            closed_since: self.gone.then_some(now),
+            reports: self.gone.then(|| {
+                Box::new(PortReports {
+                    closed_since: Some(now),
+                    ..PortReports::default()
+                })
+            }),
             left: self.left,
             ..Self::new(now)
         }
@@ -140,14 +149,19 @@ impl Life {
         self.asked = None;
         self.asked_again = None;
         self.contested_since = None;
-        self.closed_since = None;
-        self.gone = false;
+        self.forget_reports();
         self.left = false;
         self.cause = LostCause::NoAnswer;
         self.key_refused_since = None;
         let came_up = self.link != Link::Up;
         self.link = Link::Up;
         came_up
+    }
+
+    /// Forgets what was reported of the peer's port and of the end of its process.
+    pub(crate) fn forget_reports(&mut self) {
+        self.reports = None;
+        self.gone = false;
     }
 
     /// Notes that `packets` packets came just now that ask for an acknowledgement. The peer was
@@ -198,29 +212,40 @@ impl Life {
         self.link == Link::Lost || self.asked.is_some_and(|at| now >= at + time)
     }
 
-    /// Returns when the peer counts as lost, if nothing is heard meanwhile. The silence timeout
-    /// counts from when something began to wait for the peer or, before it ever answered, from the
-    /// first HELLO. The peer must have been asked twice, and had half of the timeout to answer the
-    /// second question: without credit to ask, silence shows nothing, and a single question may be
-    /// lost.
-    fn lost_at(&self, limits: SilenceLimits) -> Option<Instant> {
-        let (since, may_be_dead) = match self.link {
-            Link::Up => (self.silent_since(), true),
-            Link::Connecting => (self.asked, true),
-            Link::Quiet => (None, true),
-            _ => (None, false),
+    /// Returns when the peer counts as lost by its silence, if nothing is heard meanwhile. The
+    /// silence timeout counts from when something began to wait for the peer or, before it ever
+    /// answered, from the first HELLO. The peer must have been asked twice, and had half of the
+    /// timeout to answer the second question: without credit to ask, silence shows nothing, and a
+    /// single question may be lost.
+    fn lost_by_silence_at(&self, limits: SilenceLimits) -> Option<Instant> {
+        let since = match self.link {
+            Link::Up => self.silent_since(),
+            Link::Connecting => self.asked,
+            _ => None,
         };
-        let dead = self.dead_at(limits.closed_port).filter(|_| may_be_dead);
-        earlier(dead, since.and_then(|at| self.silent_at(at, limits)))
+        self.silent_at(since?, limits)
+    }
+
+    /// Returns when the peer counts as lost by its death, if nothing is heard meanwhile.
+    fn lost_by_death_at(&self, limits: SilenceLimits) -> Option<Instant> {
+        let may_die = matches!(self.link, Link::Up | Link::Connecting | Link::Quiet);
+        self.dead_at(limits.closed_port).filter(|_| may_die)
     }
 
     /// Returns when the peer counts as dead, if nothing is heard meanwhile. This machine's kernel
     /// reported that its port is closed, or its launcher that its process has ended. The peer is
-    /// dead when a question then stays unanswered for `closed_port`. Whether anything waits for the
-    /// peer does not matter.
+    /// dead when a question then stays unanswered for `closed_port`. If the kernel reports the same
+    /// of that question, the silence before it counts, too: a peer whose port has changed would
+    /// have been heard a moment ago. Whether anything waits for the peer does not matter.
     fn dead_at(&self, closed_port: Duration) -> Option<Instant> {
-        let (closed, asked) = self.closed_since.zip(self.asked)?;
-        Some(closed.max(asked) + closed_port)
+        let reports = self.reports.as_deref()?;
+        let confirmed = reports.confirmed_at;
+        let confirmed = confirmed.map(|at| at.max(self.heard + closed_port));
+        let asked = reports.closed_since.zip(self.asked);
+        earlier(
+            confirmed,
+            asked.map(|(closed, asked)| closed.max(asked) + closed_port),
+        )
     }
 
     /// Returns when a peer counts as lost by a silence that began at `since` alone.
@@ -233,39 +258,98 @@ impl Life {
 
     /// Judges the silence at `now`; returns `Lost` and `Quiet` only once.
     pub(crate) fn judge(&mut self, now: Instant, limits: SilenceLimits) -> Verdict {
-        let silent = self.lost_at(limits).is_some_and(|at| now >= at);
-        if limits.unattended {
+        let is_over = |at: Option<Instant>| at.is_some_and(|at| now >= at);
+        let dead = is_over(self.lost_by_death_at(limits));
+        let silent = is_over(self.lost_by_silence_at(limits));
+        if limits.presumed_alive && !dead {
             if silent {
                 self.link = Link::Quiet;
                 return Verdict::Quiet;
             }
             return Verdict::Unchanged;
         }
-        if self.given_up_at(limits).is_some_and(|at| now >= at) {
+        if !limits.presumed_alive && is_over(self.given_up_at(limits)) {
             return Verdict::GiveUp;
         }
-        if silent {
+        if dead || silent {
             self.link = Link::Lost;
-            if self.closed_since.is_some() {
+            if self.is_port_closed() {
                 self.cause = LostCause::ProcessDied;
             }
             return Verdict::Lost;
         }
+        let absent = is_over(self.absent_at(limits.closed_port));
+        if let Some(reports) = self.reports.as_deref_mut().filter(|_| absent) {
+            reports.absent = true;
+            return Verdict::Absent;
+        }
         Verdict::Unchanged
     }
 
-    /// Notes the report of this machine's kernel that the peer's port is closed. Returns true for
-    /// the first report since the peer was heard.
-    pub(crate) fn on_port_closed(&mut self, now: Instant) -> bool {
-        let first = self.closed_since.is_none();
-        self.closed_since.get_or_insert(now);
-        first
+    /// Notes the report of this machine's kernel that the port is closed to which `question` went.
+    /// `next` is the first question that is sent from now on.
+    pub(crate) fn on_port_closed(
+        &mut self,
+        now: Instant,
+        question: Question,
+        next: Option<Question>,
+    ) -> Reported {
+        let reports = self.reports.get_or_insert_default();
+        if reports.closed_since.is_none() {
+            reports.closed_since = Some(now);
+            reports.next = next;
+            return Reported::First;
+        }
+        match reports.next.is_some_and(|next| question.follows(next)) {
+            true if reports.confirmed_at.is_none() => {
+                reports.confirmed_at = Some(now);
+                Reported::Again
+            }
+            _ => Reported::Known,
+        }
+    }
+
+    /// Notes the network's report that the port is closed to which `question` went.
+    pub(crate) fn on_port_reported(&mut self, now: Instant, question: Question) -> Reported {
+        let reports = self.reports.get_or_insert_default();
+        let late = reports.next.is_some_and(|next| !question.follows(next));
+        if late || reports.reported_since.is_some() {
+            return Reported::Known;
+        }
+        reports.reported_since = Some(now);
+        Reported::First
+    }
+
+    /// Forgets the network's reports. Later ones count from the question `next` on, if there is
+    /// one: reports of earlier questions come late.
+    pub(crate) fn ask_again(&mut self, next: Option<Question>) {
+        if let Some(reports) = &mut self.reports {
+            reports.reported_since = None;
+            reports.absent = false;
+            reports.next = next;
+        }
+    }
+
+    /// Returns true if no process seems to have the peer's port: see [`Verdict::Absent`].
+    pub(crate) fn is_absent(&self) -> bool {
+        self.reports
+            .as_deref()
+            .is_some_and(|reports| reports.absent)
+    }
+
+    /// Returns when the network's report counts as true: a question then stayed unanswered for
+    /// `closed_port`.
+    fn absent_at(&self, closed_port: Duration) -> Option<Instant> {
+        let reports = self.reports.as_deref().filter(|reports| !reports.absent)?;
+        let (reported, asked) = reports.reported_since.zip(self.asked)?;
+        Some(reported.max(asked) + closed_port)
     }
 
     /// Notes the launcher's report that the peer's process has ended; `for_good`: that no other
     /// will take its place.
     pub(crate) fn on_process_ended(&mut self, now: Instant, for_good: bool) {
-        self.on_port_closed(now);
+        let reports = self.reports.get_or_insert_default();
+        reports.closed_since.get_or_insert(now);
         self.gone |= for_good;
     }
 
@@ -278,14 +362,26 @@ impl Life {
     /// Returns true if this machine's kernel reported the port as closed, or the launcher the end
     /// of the process, since the peer was last heard.
     pub(crate) fn is_port_closed(&self) -> bool {
-        self.closed_since.is_some()
+        let reports = self.reports.as_deref();
+        reports.is_some_and(|reports| reports.closed_since.is_some())
+    }
+
+    /// Returns true if the peer's port was reported as closed since the peer was last heard.
+    pub(crate) fn has_reports(&self) -> bool {
+        self.reports.is_some()
     }
 
     /// Returns when [`Life::judge`] may have a new result.
     pub(crate) fn deadline(&self, limits: SilenceLimits) -> Option<Instant> {
         let given_up = self.given_up_at(limits);
-        let given_up = given_up.filter(|_| !limits.unattended);
-        earlier(self.lost_at(limits), given_up)
+        let given_up = given_up.filter(|_| !limits.presumed_alive);
+        let absent = self.absent_at(limits.closed_port);
+        let absent = absent.filter(|_| !limits.presumed_alive);
+        let lost = earlier(
+            self.lost_by_death_at(limits),
+            self.lost_by_silence_at(limits),
+        );
+        earlier(earlier(lost, absent), given_up)
     }
 
     /// Returns when the session is given up, if nothing is heard meanwhile.
@@ -305,6 +401,12 @@ impl Life {
         now >= *self.key_refused_since.get_or_insert(now) + KEYS_TRIED
     }
 
+    /// Returns true if the process at the peer's address refused the handshake last, for another
+    /// reason than a lack of room.
+    pub(crate) fn is_refused_for_good(&self) -> bool {
+        matches!(self.cause, LostCause::Refused(reason) if !reason.is_for_now())
+    }
+
     /// Returns the cause of the peer's silence, as far as it is known.
     pub(crate) fn cause(&self) -> LostCause {
         self.cause
@@ -315,6 +417,8 @@ impl Life {
     pub(crate) fn put_off(&mut self, now: Instant) {
         self.put_off = Some(now);
         self.left = false;
+        // A process answered, perhaps another one.
+        self.ask_again(None);
     }
 
     /// Notes that the peer's process closes its node.
@@ -331,7 +435,7 @@ impl Life {
     /// Returns true if the process that has the session has ended: this machine's kernel or the
     /// launcher reported it, and a question stayed unanswered.
     pub(crate) fn is_dead(&self) -> bool {
-        self.link == Link::Lost && self.closed_since.is_some()
+        self.link == Link::Lost && self.is_port_closed()
     }
 
     /// Returns when an authentic packet was last heard.
@@ -363,9 +467,10 @@ impl Life {
         }
         let repeated = self
             .claim
-            .is_some_and(|(at, first)| first == token || now.since(at) < LONGEST_WAIT);
+            .as_deref()
+            .is_some_and(|(at, first)| *first == token || now.since(*at) < LONGEST_WAIT);
         if !repeated {
-            self.claim = Some((now, token));
+            self.claim = Some(Box::new((now, token)));
         }
         if repeated && !self.is_port_closed() {
             Contest::Lost
@@ -383,11 +488,13 @@ impl Life {
             &mut self.asked_again,
             &mut self.put_off,
             &mut self.contested_since,
-            &mut self.closed_since,
             &mut self.key_refused_since,
         ];
         for mark in marks.into_iter().flatten() {
             *mark += late;
+        }
+        if let Some(reports) = &mut self.reports {
+            reports.shift(late);
         }
     }
 }
@@ -400,7 +507,7 @@ mod tests {
     const LIMITS: SilenceLimits = SilenceLimits {
         silence_timeout: Duration::from_secs(10),
         give_up_after: Duration::from_secs(300),
-        unattended: false,
+        presumed_alive: false,
         closed_port: Duration::from_millis(50),
     };
 
@@ -422,6 +529,12 @@ mod tests {
         life
     }
 
+    /// This machine's kernel reports the port as closed to which the packet `number` went. The next
+    /// packet has the number 10.
+    fn closed(life: &mut Life, now: Instant, number: u64) -> Reported {
+        life.on_port_closed(now, Question::Packet(number), Some(Question::Packet(10)))
+    }
+
     #[test]
     fn f17_lost_once_then_given_up() {
         let mut life = up();
@@ -437,7 +550,7 @@ mod tests {
     #[test]
     fn f17_an_unattended_peer_is_quiet_and_never_given_up() {
         let limits = SilenceLimits {
-            unattended: true,
+            presumed_alive: true,
             ..LIMITS
         };
         let mut life = up();
@@ -579,8 +692,8 @@ mod tests {
         let mut life = up();
         life.set_waiting(at(1), true);
         life.ask(at(1), LIMITS.silence_timeout);
-        assert!(life.on_port_closed(ms(10)));
-        assert!(!life.on_port_closed(ms(20)), "known already");
+        assert_eq!(closed(&mut life, ms(10), 8), Reported::First);
+        assert_eq!(closed(&mut life, ms(20), 9), Reported::Known);
         assert_eq!(
             life.contest(ms(20), 7, TIMEOUT, LIMITS.closed_port),
             Contest::Open
@@ -601,16 +714,56 @@ mod tests {
         let mut life = up();
         life.set_waiting(at(1), true);
         life.ask(at(1), LIMITS.silence_timeout);
-        assert!(life.on_port_closed(ms(10)));
+        assert_eq!(closed(&mut life, ms(10), 8), Reported::First);
         assert!(!life.hear(ms(20)));
         assert_eq!(life.judge(ms(60), LIMITS), Verdict::Unchanged);
-        assert!(life.on_port_closed(ms(70)), "news again");
+        assert_eq!(closed(&mut life, ms(70), 9), Reported::First, "news");
+    }
+
+    /// The kernel reports the same of a question that was asked after its first report: a peer that
+    /// was silent for long is dead at once, another one by its silence alone.
+    #[test]
+    fn f13_f17_a_report_of_a_later_question_ends_the_wait_unless_the_peer_was_heard_just_now() {
+        let ms = |ms| at(1) + Duration::from_millis(ms);
+        for (heard, dead) in [(at(0), ms(11)), (ms(0), ms(50)), (ms(9), ms(59))] {
+            let mut life = up();
+            assert!(!life.hear(heard));
+            life.ask(ms(10), LIMITS.silence_timeout);
+            assert_eq!(closed(&mut life, ms(10), 9), Reported::First);
+            assert_eq!(life.deadline(LIMITS), Some(ms(60)));
+            assert_eq!(closed(&mut life, ms(11), 10), Reported::Again);
+            assert_eq!(closed(&mut life, ms(12), 11), Reported::Known);
+            assert_eq!(life.deadline(LIMITS), Some(dead));
+            assert_eq!(life.judge(dead, LIMITS), Verdict::Lost);
+            assert_eq!(life.cause(), LostCause::ProcessDied);
+        }
+    }
+
+    /// The network reports the port as closed: silence decides, and another question asks anew.
+    #[test]
+    fn f25_a_report_of_the_network_counts_after_a_silence_and_for_one_question() {
+        let ms = |ms| at(1) + Duration::from_millis(ms);
+        let mut life = up();
+        life.ask(ms(0), LIMITS.silence_timeout);
+        let report =
+            |life: &mut Life, now, number| life.on_port_reported(now, Question::Packet(number));
+        assert_eq!(report(&mut life, ms(10), 1), Reported::First);
+        assert_eq!(report(&mut life, ms(20), 2), Reported::Known);
+        assert_eq!(life.judge(ms(59), LIMITS), Verdict::Unchanged);
+        assert_eq!(life.judge(ms(60), LIMITS), Verdict::Absent);
+        assert_eq!(life.judge(ms(61), LIMITS), Verdict::Unchanged, "said once");
+        life.ask_again(Some(Question::Packet(5)));
+        assert!(!life.is_absent());
+        assert_eq!(report(&mut life, ms(100), 4), Reported::Known, "late");
+        assert_eq!(report(&mut life, ms(110), 5), Reported::First);
+        life.put_off(ms(120));
+        assert_eq!(life.judge(ms(200), LIMITS), Verdict::Unchanged, "a cookie");
     }
 
     #[test]
     fn f12_a_closed_port_decides_a_contest_however_the_link_stands() {
         let limits = SilenceLimits {
-            unattended: true,
+            presumed_alive: true,
             ..LIMITS
         };
         // One peer is long idle, the other long quiet.
@@ -622,7 +775,7 @@ mod tests {
             let contest = |life: &mut Life, now| life.contest(now, 7, TIMEOUT, limits.closed_port);
             assert_eq!(contest(&mut life, at(60)), Contest::Open);
             life.ask(at(60), TIMEOUT);
-            assert!(life.on_port_closed(at(60)));
+            assert_eq!(closed(&mut life, at(60), 8), Reported::First);
             let short = at(60) + Duration::from_millis(49);
             assert_eq!(contest(&mut life, short), Contest::Open);
             let dead = at(60) + Duration::from_millis(50);

@@ -24,6 +24,7 @@ mod numbered_setting;
 mod open;
 mod path;
 mod pending;
+mod port_reports;
 mod receive;
 mod session;
 mod size_bounds;
@@ -59,6 +60,7 @@ pub(crate) use event_queue::MAX_UNREAD;
 pub(crate) use life::Contest;
 use life::Life;
 use mode::TrafficClassifier;
+use path::Path;
 use std::net::{IpAddr, SocketAddr};
 
 /// The progress of this side in closing the session.
@@ -87,7 +89,7 @@ pub(crate) struct Peer {
     /// Source address of the last packet from the peer.
     pub(crate) last_source: Option<SocketAddr>,
     /// Source address of the earlier process of this ID, which another process replaced.
-    pub(crate) previous_source: Option<SocketAddr>,
+    pub(crate) previous_source: Option<Box<SocketAddr>>,
     pub(crate) session: Session,
     /// The program's steering function.
     steering: Option<Box<steering::Steering>>,
@@ -125,6 +127,8 @@ pub(crate) struct Peer {
     pub(crate) waits: WaitClock,
     /// The peer announced that its engine does not run while its program computes.
     unattended: bool,
+    /// A launcher reports each end of the peer's processes.
+    pub(crate) supervised: bool,
     /// The program took messages since the last output.
     took_messages: bool,
     /// One side has no slot for the other now, so the connection must wait.
@@ -181,6 +185,7 @@ impl Peer {
             traffic: Traffic::default(),
             waits: WaitClock::default(),
             unattended: false,
+            supervised: false,
             took_messages: false,
             put_off: false,
             layer_remains: None,
@@ -427,22 +432,29 @@ impl Peer {
             })
     }
 
-    /// Returns the address of an attempt. While the link is up, that is the path. Otherwise `index`
-    /// selects one of several: the book's addresses, then the address where the peer was last
-    /// heard, then the address where it was heard before another process with its ID replaced it.
+    /// Returns the address of an attempt. While the link is up, that is the path or, in turn with
+    /// it, the new address of the peer's packets: a connection whose keys may not be used any more
+    /// cannot challenge it. Otherwise `index` selects one of several: the book's addresses, then
+    /// the address where the peer was last heard, then the address where it was heard before
+    /// another process with its ID replaced it.
     pub(super) fn candidate_address(&self, index: usize) -> Option<SocketAddr> {
-        if let Some(connection) = &self.connection
-            && self.life.link() == Link::Up
-        {
-            return Some(connection.path.address());
-        }
-        let book = self.book.as_slice().iter();
-        let heard = [&self.last_source, &self.previous_source]
+        let count = self.candidates().count();
+        self.candidates().nth(index.checked_rem(count)?)
+    }
+
+    /// Returns the addresses among which [`Self::candidate_address`] selects.
+    pub(super) fn candidates(&self) -> impl Iterator<Item = SocketAddr> {
+        let connection = self.connection.as_ref();
+        let path = connection.filter(|_| self.life.link() == Link::Up);
+        let path = path.map(|connection| &connection.path);
+        let heard = [self.last_source, self.previous_source.as_deref().copied()];
+        let heard = heard.into_iter().flatten();
+        let heard = heard.filter(|at| !self.book.contains(*at));
+        let others = self.book.as_slice().iter().copied().chain(heard);
+        path.map(Path::address)
             .into_iter()
-            .flatten();
-        let heard = heard.filter(|at| !self.book.contains(**at));
-        let count = book.len() + heard.clone().count();
-        book.chain(heard).copied().nth(index.checked_rem(count)?)
+            .chain(path.and_then(Path::new_address))
+            .chain(others.filter(move |_| path.is_none()))
     }
 
     /// Returns the state of the link; `None` for a stranger of which only the data that detects
@@ -456,6 +468,7 @@ impl Peer {
             address: self.path_address(),
             link,
             known,
+            absent: self.is_absent(),
         })
     }
 

@@ -1,12 +1,13 @@
 //! Making a connection, from either side: the peer's part of the handshake.
 
 use super::Peer;
-use super::begin::channels_for;
+use super::begin::offer_window;
 use super::connection::{AckSettings, Agreement, Beginning, Connection, End};
+use super::undelivered::Absence;
 use crate::credit::DrainedKind;
 use crate::engine::{ArrivedPacket, Promise, Shared, finish_handshake, init_packet};
 use crate::event::{EndReason, Event, RefusedReason};
-use crate::handshake::{AttemptPhase, Opening};
+use crate::handshake::{AttemptPhase, LONGEST_WAIT, Opening};
 use crate::limits::COOKIE_LIFETIME;
 use crate::log::{DropReason, LogRecord};
 use crate::planted;
@@ -36,6 +37,10 @@ pub(crate) struct Attempt {
     keys_refused: u32,
     /// ACCEPTs that seemed to answer our INIT and were not authentic.
     forged_accepts: u32,
+    /// Reports that nobody is where it goes.
+    pub(super) absence: Absence,
+    /// The INIT carries no messages: one that did got no answer.
+    small: bool,
 }
 
 /// Forged ACCEPTs after which an attempt is given up, and the next one waits a second. Each costs
@@ -57,6 +62,8 @@ struct Offer {
     /// on.
     promise: Option<Promise>,
     sent_at: Instant,
+    /// The INIT carries messages.
+    rode: bool,
     handshake: Handshake,
 }
 
@@ -83,6 +90,9 @@ pub(crate) struct Accepted {
     pub(crate) tries: u32,
 }
 
+/// Time until the next HELLO if the peer will have room shortly.
+const SHORT_WAIT: Duration = Duration::from_millis(200);
+
 /// Time for which we use a received cookie; it may have been under way for the rest of its
 /// lifetime.
 const COOKIE_GOOD: Duration = Duration::from_secs(COOKIE_LIFETIME.as_secs() / 2);
@@ -105,6 +115,8 @@ impl Attempt {
             offer: None,
             keys_refused: 0,
             forged_accepts: 0,
+            absence: Absence::default(),
+            small: false,
         }
     }
 
@@ -205,8 +217,13 @@ impl Peer {
         let Some(attempt) = attempt.filter(|a| a.opening.token() == token) else {
             return false;
         };
-        if code == RefusedCode::NoSocketCredit && attempt.is_asking() {
-            attempt.opening.put_off(now);
+        let wait = match code {
+            RefusedCode::Wait => SHORT_WAIT,
+            _ => LONGEST_WAIT,
+        };
+        let no_room = matches!(code, RefusedCode::NoSocketCredit | RefusedCode::Wait);
+        if no_room && attempt.is_asking() {
+            attempt.opening.put_off(now, wait);
             return true;
         }
         let made = attempt.offer.as_ref().map(|offer| offer.sent_at);
@@ -223,7 +240,7 @@ impl Peer {
             RefusedCode::Key | RefusedCode::NodeKey => attempt.keys_refused.wrapping_add(1),
             _ => 0,
         };
-        self.try_later(now, address_index, shared);
+        self.try_later(now, wait, address_index, shared);
         if let Some(attempt) = &mut self.attempt {
             attempt.keys_refused = keys_refused;
         }
@@ -237,10 +254,17 @@ impl Peer {
         true
     }
 
-    /// Replaces the present attempt by a later one, at the address with the index `address_index`.
-    pub(crate) fn try_later(&mut self, now: Instant, address_index: usize, shared: &mut Shared) {
+    /// Replaces the present attempt by one that begins after `wait`, at the address with the index
+    /// `address_index`.
+    pub(crate) fn try_later(
+        &mut self,
+        now: Instant,
+        wait: Duration,
+        address_index: usize,
+        shared: &mut Shared,
+    ) {
         self.drop_attempt(shared);
-        let opening = Opening::later(shared.random(), now);
+        let opening = Opening::later(shared.random(), now, wait);
         self.attempt = self.candidate_address(address_index).map(|to| {
             Box::new(Attempt {
                 address_index,
@@ -275,9 +299,12 @@ impl Peer {
         shared.memory.release(promise.unwrap_or_default());
     }
 
-    /// Handles COOKIE from `from`: makes INIT due.
+    /// Handles COOKIE from `from`: makes INIT due. The process there lives and may have room later,
+    /// unless it refused this node for another reason: then its cookies change nothing.
     pub(crate) fn on_cookie(&mut self, now: Instant, from: SocketAddr, cookie: wire::Cookie) {
-        self.put_off(now);
+        if !self.life.is_refused_for_good() {
+            self.put_off(now);
+        }
         if let Some(attempt) = &mut self.attempt {
             attempt.to = from;
             attempt.cookie = Some((cookie, now));
@@ -293,10 +320,14 @@ impl Peer {
         let Some(attempt) = &mut self.attempt else {
             return false;
         };
-        if attempt.opening.is_stale() {
+        let rode = attempt.offer.as_ref().is_some_and(|offer| offer.rode);
+        if attempt.opening.is_stale(rode) {
             let token = shared.random();
             self.drop_attempt(shared);
             self.open(now, token);
+            if let Some(next) = &mut self.attempt {
+                next.small = rode;
+            }
             return true;
         }
         if !attempt.is_asking() {
@@ -309,6 +340,7 @@ impl Peer {
             }
             _ => {
                 attempt.cookie = None;
+                self.judge_absence(shared);
                 self.change_to_next_address();
                 true
             }
@@ -353,16 +385,14 @@ impl Peer {
         let local = self.new_end(shared);
         let epoch = self.epoch_to_offer(cookie);
         let mut params = self.params(beginning.max_datagram, shared);
-        if let Some(Promise { window, .. }) = &promise {
-            params.channel_memory = window / 2;
-            params.max_channels = channels_for(*window);
+        if let Some(promise) = &promise {
+            offer_window(&mut params, promise.window);
         }
         let grant = self.first_grant(&mut beginning);
         let ride = self.ride(now, cookie.incarnation, epoch, &mut beginning, shared);
         let Some(attempt) = &mut self.attempt else {
             return false;
         };
-        let first = beginning.numbers.first();
         let mut init = Init {
             target: self.node,
             incarnation: shared.identity.incarnation,
@@ -376,6 +406,7 @@ impl Peer {
             ride: &ride,
         };
         let (token, keys_refused) = (attempt.opening.token(), attempt.keys_refused);
+        let first = beginning.numbers.first();
         let made = init_packet(shared, first, token, keys_refused, &mut init);
         let (bytes, handshake) = match made {
             Ok((bytes, initiator)) => (bytes, Handshake(initiator)),
@@ -398,9 +429,20 @@ impl Peer {
             layers: init.params.layers,
             promise,
             sent_at: now,
+            rode: !ride.is_empty(),
             handshake,
         });
         true
+    }
+
+    /// Makes an INIT due that waits for room at this node, if one does.
+    pub(crate) fn hasten_init(&mut self, now: Instant) {
+        if let Some(attempt) = &mut self.attempt
+            && attempt.is_asking()
+            && attempt.cookie.is_some()
+        {
+            attempt.opening.hasten(now);
+        }
     }
 
     /// Delays the attempt because this node has no room for the connection, and tells the program
@@ -448,7 +490,8 @@ impl Peer {
         let mut ride = Vec::new();
         let session = &self.session;
         let same = session.remote.is_none_or(|remote| remote == incarnation);
-        let may = same && !self.is_paused() && session.suspension.by().is_none();
+        let small = self.attempt.as_ref().is_some_and(|attempt| attempt.small);
+        let may = same && !small && !self.is_paused() && session.suspension.by().is_none();
         if may && !shared.config.security.is_sealed() {
             self.write_ride(now, &mut ride, beginning);
         }
@@ -579,7 +622,7 @@ impl Peer {
         }
         self.lingering = None;
         if self.last_source.is_some_and(|before| before != address) {
-            self.previous_source = self.last_source;
+            self.previous_source = self.last_source.map(Box::new);
         }
         shared.met += usize::from(!self.is_met());
         self.last_source = Some(address);
@@ -681,7 +724,7 @@ impl Peer {
             return;
         }
         let (address_index, keys_refused) = (attempt.address_index, attempt.keys_refused);
-        self.try_later(now, address_index, shared);
+        self.try_later(now, LONGEST_WAIT, address_index, shared);
         if let Some(attempt) = &mut self.attempt {
             attempt.keys_refused = keys_refused;
         }

@@ -55,6 +55,11 @@ impl Path {
         self.address
     }
 
+    /// Returns the address from which the newest packets came, if it is not yet the path's.
+    pub(crate) fn new_address(&self) -> Option<SocketAddr> {
+        self.validation.as_deref().map(|p| p.address)
+    }
+
     /// Returns the destination of packets, and their source address. The address that the peer
     /// called may have become useless: from the third probe timeout in a row on (`timeouts`), every
     /// other time the system chooses.
@@ -205,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn f37_packets_leave_from_the_address_called_until_that_is_in_doubt() {
+    fn f40_packets_leave_from_the_address_called_until_that_is_in_doubt() {
         let called = Some(IpAddr::from([127, 0, 0, 2]));
         let (to, source) = (address(1), called);
         let path = Path::new(Destination { to, source });

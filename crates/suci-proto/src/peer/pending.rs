@@ -15,6 +15,9 @@ pub(crate) struct Pending {
     pub(crate) ping: bool,
     /// Probe packets allowed beyond the congestion window.
     pub(crate) probes: u32,
+    /// The last of the probe packets must be a PING in a control packet: the others may be lost for
+    /// their size.
+    pub(crate) small_ping: bool,
     /// CREDIT is due: the peer sent BLOCKED, or the program took many messages.
     pub(crate) credit: bool,
     /// RECLAIM is due, for this generation.
@@ -28,7 +31,7 @@ pub(crate) struct Pending {
 impl Pending {
     /// Returns true if a question to the peer needs a packet at once.
     pub(crate) fn asks(&self) -> bool {
-        self.ping || self.reclaim.is_some() || self.close
+        self.ping || self.small_ping || self.reclaim.is_some() || self.close
     }
 
     /// Returns true if the answer to a challenge on the path needs a packet at once.

@@ -501,6 +501,7 @@ impl Connected<'_> {
             reported: ack.delay,
             max: connection.params.max_ack_delay,
         };
+        connection.note_late(now, effects.arrived);
         let in_flight = connection.recovery.in_flight();
         let waited = !self.session.outbox.is_empty();
         let (recovery, mut fate) = connection.fates(self.session);
@@ -656,6 +657,7 @@ impl Connection {
             self.since_ping = 0;
             self.pinged_at = self.pinged_at.filter(|pinged_at| *pinged_at > sent_at);
             self.pending.probes = 0;
+            self.pending.small_ping = false;
             self.credit.on_acked(sent_at, now);
             if let Some(rate) = summary.rate {
                 self.delivery_rate = rate.per_second();

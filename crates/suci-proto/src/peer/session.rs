@@ -164,6 +164,11 @@ pub(crate) struct History {
 }
 
 impl History {
+    /// Returns true if no session with any process has ended.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+
     /// Notes that the session (`incarnation`, `epoch`) ended.
     pub(crate) fn ended(&mut self, incarnation: Incarnation, epoch: Epoch) {
         self.go_on_at(incarnation, epoch.next());

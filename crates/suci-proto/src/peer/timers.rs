@@ -42,13 +42,25 @@ impl Peer {
             && connection.numbers.peek().is_some()
         {
             connection.note_deadlines(&mut earliest);
+            earliest.note(self.reopens_at());
         }
         // Usually an acknowledgement or a probe is due long before.
-        if earliest.0 > self.silent_from() || self.life.is_port_closed() {
+        if earliest.0 > self.silent_from() || self.life.has_reports() {
             earliest.note(self.life.deadline(self.silence_limits()));
             earliest.note(self.keep_alive_at());
         }
         (earliest.0 < Instant::MAX).then_some(earliest.0)
+    }
+
+    /// Returns when another connection is begun because the peer took the slot of this one and does
+    /// not answer that messages wait: a HELLO needs no number. Without it the next question goes
+    /// after [`CREDIT_LAPSE`](limits::CREDIT_LAPSE), and its answer UNKNOWN may be held back.
+    fn reopens_at(&self) -> Option<Instant> {
+        let connection = self.connection.as_ref()?;
+        let pto = || connection.probe_timeout();
+        let at = connection.credit.unanswered_at(pto)?;
+        let waits = !self.session.outbox.is_empty() && self.lingering.is_none();
+        (waits && self.attempt.is_none()).then_some(at)
     }
 
     /// Returns the time before which the peer's silence means nothing.
@@ -71,17 +83,23 @@ impl Peer {
         let mut limits = SilenceLimits {
             silence_timeout: self.options.silence_timeout,
             give_up_after: self.options.give_up_after,
-            // If the port is closed, no process computes.
-            unattended: self.unattended
-                && self.session.is_established()
-                && !self.life.is_port_closed(),
+            presumed_alive: self.is_presumed_alive(),
             closed_port: self.closed_port_limit(),
         };
-        if self.put_off {
+        if self.put_off && !self.life.is_refused_for_good() {
             limits.silence_timeout = self.options.silence_timeout.max(PUT_OFF);
             limits.give_up_after = self.options.give_up_after.max(PUT_OFF);
         }
         limits
+    }
+
+    /// Returns true if silence shows nothing about the peer. A supervised peer that refuses this
+    /// node is not silent.
+    fn is_presumed_alive(&self) -> bool {
+        // If the port is closed, no process computes.
+        let computes =
+            self.unattended && self.session.is_established() && !self.life.is_port_closed();
+        computes || (self.supervised && !self.life.is_refused_for_good())
     }
 
     fn closing_deadline(&self) -> Option<Instant> {
@@ -107,17 +125,23 @@ impl Peer {
 
     /// Returns true if anything waits for the peer's answer.
     pub(crate) fn is_waiting(&self) -> bool {
+        let unanswered = self
+            .connection
+            .as_ref()
+            .is_some_and(|c| c.recovery.has_eliciting_in_flight());
+        self.has_unfinished() || unanswered && self.lingering.is_none()
+    }
+
+    /// Returns true if anything but a packet in flight waits for the peer's answer, or if the peer
+    /// is watched.
+    fn has_unfinished(&self) -> bool {
         let unfinished = !self.session.outbox.is_empty()
             || self.session.inbox.has_unfinished()
             || self.session.open_calls > 0
             || self.awaited > 0
             || self.closing != Closing::Open;
-        let unanswered = self
-            .connection
-            .as_ref()
-            .is_some_and(|c| c.recovery.has_eliciting_in_flight());
-        self.lingering.is_none()
-            && (unfinished || unanswered || (self.options.keep_alive && self.connection.is_some()))
+        let watched = self.options.keep_alive && self.connection.is_some();
+        self.lingering.is_none() && (unfinished || watched)
     }
 
     /// Returns when a peer that was not heard for a while is next asked for a sign of life: a peer
@@ -128,9 +152,10 @@ impl Peer {
         let connection = self.connection.as_ref()?;
         let none_elicits = !connection.recovery.has_eliciting_in_flight();
         let open = !self.session.outbox.is_empty() || self.session.inbox.has_unfinished();
-        // Packets in flight already probe a silent peer, ever more seldom.
+        // Packets in flight already probe a silent peer, ever more seldom. On a path that takes
+        // longer than a keep-alive, the question of the last one would be reason for the next.
         let due = match self.life.link() {
-            Link::Up => self.is_waiting(),
+            Link::Up => self.has_unfinished(),
             _ => open && none_elicits,
         };
         let pinging = connection.pending.ping || connection.numbers.peek().is_none();
@@ -153,8 +178,15 @@ impl Peer {
             self.life.end_stream();
             self.ask_for_sign_of_life();
         }
+        if self.reopens_at().is_some_and(|at| at <= now) {
+            let token = shared.random();
+            self.open(now, token);
+        }
         if self.steering_deadline().is_some_and(|at| at <= now) {
             self.consult(now);
+        }
+        if let Some(connection) = &mut self.connection {
+            connection.ask_first_question(now);
         }
         self.on_recovery_timeout(now, shared);
         let patience = self.silence_limits().give_up_after;
@@ -200,6 +232,7 @@ impl Peer {
             TimerAction::LossesDeclared(lost) => {
                 self.traffic.packets_lost += u64::from(lost.packets);
                 connection.on_losses(now, &lost, shared);
+                self.report_narrow(now, shared);
             }
             TimerAction::Probe { count } => {
                 shared.counters.probes += 1;
@@ -214,6 +247,13 @@ impl Peer {
                 let large = connection.recovery.in_flight() > limits::MIN_MTU as u64;
                 if large && connection.mtu.on_probe_timeout(timeouts) {
                     connection.mtu_changed(now, &mut shared.log);
+                }
+                // Full packets alone would all be lost on a path that does not carry them, and
+                // nothing would tell it from silence.
+                let data = connection.recovery.in_flight() > limits::CONTROL_PACKET as u64;
+                if data && connection.mtu.suspects_floor(timeouts) {
+                    connection.pending.small_ping = true;
+                    connection.pending.probes = 2;
                 }
                 // Beyond the credit limit a probe stays a PING, of the size of a control packet.
                 let number = connection.numbers.peek();
@@ -264,7 +304,7 @@ impl Peer {
         match self.life.judge(now, self.silence_limits()) {
             Verdict::Unchanged => {}
             Verdict::Lost if self.closing != Closing::Open && self.is_out_of_reach() => {
-                self.end(now, EndReason::ClosedHere, shared);
+                self.leave(now, EndReason::ClosedHere, shared);
             }
             Verdict::Lost => {
                 let (node, cause) = (self.node, self.life.cause());
@@ -292,12 +332,13 @@ impl Peer {
             }
             Verdict::Quiet => self.on_quiet(now, shared),
             Verdict::GiveUp => self.end(now, EndReason::Silent, shared),
+            Verdict::Absent => self.tell_absent(shared),
         }
     }
 
     /// Handles a quiet peer: its engine does not run, so it is probed on its path only, within its
-    /// grants. HELLOs would pile up in its buffer while its program computes. If it restarts at the
-    /// same address, UNKNOWN tells us.
+    /// grants. HELLOs would pile up in its buffer meanwhile. If it restarts at the same address,
+    /// UNKNOWN or its launcher tells us.
     fn on_quiet(&mut self, now: Instant, shared: &mut Shared) {
         let node = self.node;
         shared.log.add(now, || LogRecord::Quiet { peer: node });
@@ -330,7 +371,7 @@ impl Peer {
     #[inline(always)]
     pub(crate) fn advance_closing(&mut self, now: Instant, shared: &mut Shared) {
         if self.closing != Closing::Open && self.is_out_of_reach() {
-            return self.end(now, EndReason::ClosedHere, shared);
+            return self.leave(now, EndReason::ClosedHere, shared);
         }
         let Closing::Draining { deadline } = self.closing else {
             return;
@@ -359,9 +400,20 @@ impl Peer {
 
     /// Returns true if no process can receive the waiting messages. Either the process that has the
     /// session has ended, or the peer's last process closed its node before this session began; and
-    /// no other process was heard since.
+    /// no other process was heard since. Or the peer is lost, for which sockets fail, and only
+    /// their messages wait: they are worth nothing if the peer comes back.
     fn is_out_of_reach(&self) -> bool {
-        self.life.is_dead() || (self.life.has_left() && !self.session.is_established())
+        let has_left = || self.life.has_left() && !self.session.is_established();
+        let is_lost = self.life.link() == Link::Lost;
+        self.life.is_dead() || has_left() || (is_lost && self.has_only_failed_sockets())
+    }
+
+    /// Returns true if messages of sockets wait, and none of the program.
+    fn has_only_failed_sockets(&self) -> bool {
+        let outbox = &self.session.outbox;
+        let of_sockets = outbox.open_of_sockets();
+        let open = outbox.queued().open().messages;
+        of_sockets > 0 && open == of_sockets + outbox.open_internal()
     }
 
     /// Handles a gap: the socket was not drained for `late` (F16).
@@ -419,6 +471,7 @@ impl Connection {
         earliest.note(self.paced_until);
         earliest.note(self.capped_until);
         earliest.note(self.control_at);
+        earliest.note(not_before(self.first_question_at()));
         if self.may_elicit() && self.may_ask() {
             earliest.note(not_before(self.path.deadline()));
             earliest.note(not_before(self.credit.blocked_timer()));

@@ -13,10 +13,14 @@ use crate::types::Incarnation;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+/// Shortest silence after which a peer that sent only INIT counts as idle.
+const UNHEARD: Duration = Duration::from_millis(250);
+
 impl Peer {
-    /// Returns our relation to the peer. A dismissed peer counts as one without a slot.
+    /// Returns our relation to the peer. A dismissed peer counts as one without a slot, and so does
+    /// one whose session is over: its slot is free soon.
     pub(crate) fn trust(&self) -> Trust {
-        if self.connection.is_some() && !self.is_dismissed() {
+        if self.has_connection() && !self.is_dismissed() {
             Trust::Admitted
         } else if !self.book.is_empty() || self.session.is_established() {
             Trust::Known
@@ -53,16 +57,10 @@ impl Peer {
     }
 
     /// Returns true if the peer can be forgotten, unless it is in a queue of the engine. Such a
-    /// peer is not in the book, was silent for `silence`, has nothing waiting, and the program set
-    /// nothing for it. Untaken events prevent that unless `events` is set.
-    pub(crate) fn is_forgettable(
-        &self,
-        now: Instant,
-        silence: Duration,
-        events: bool,
-        config: &Config,
-    ) -> bool {
-        let busy = self.connection.is_some() || self.attempt.is_some();
+    /// peer is not in the book, has nothing waiting, and the program set nothing for it. Untaken
+    /// events prevent that unless `events` is set.
+    pub(crate) fn is_forgettable(&self, events: bool, config: &Config) -> bool {
+        let busy = self.has_connection() || self.attempt.is_some();
         let unfinished = (self.has_untold() && !events)
             || !self.session.outbox.is_empty()
             || self.session.suspension.is_here();
@@ -71,7 +69,12 @@ impl Peer {
             && !(self.ack_waits || busy || unfinished || self.has_message())
             && !self.has_settings(config)
             && self.life.link() == Link::Idle
-            && now.since(self.life.last_heard()) >= silence
+    }
+
+    /// Returns the time of the newest cookie whose INIT was accepted or refused for good: a copy of
+    /// it, or of an older one, must not be accepted.
+    pub(crate) fn newest_claim(&self) -> Option<Instant> {
+        self.newest_cookie.max(self.newest_refused)
     }
 
     /// Returns true if the program changed any setting of this peer.
@@ -112,7 +115,7 @@ impl Peer {
     pub(crate) fn is_long_silent(&self, now: Instant, resumed: Instant) -> bool {
         let limits = self.silence_limits();
         self.session.is_established()
-            && !(self.connection.is_some() || self.attempt.is_some() || limits.unattended)
+            && !(self.connection.is_some() || self.attempt.is_some() || limits.presumed_alive)
             && now >= self.life.sign_at().max(resumed) + limits.give_up_after
     }
 
@@ -124,8 +127,14 @@ impl Peer {
 
     /// Returns how long the peer must be silent to count as idle: one probe timeout, in which a
     /// next message would have come. `None` unless the last exchange is over: as many messages were
-    /// sent as received, and all are acknowledged.
+    /// sent as received, and all are acknowledged. A peer of which nothing came after its INIT may
+    /// have stopped there: two of the round trips from COOKIE to INIT suffice for its first packet.
     pub(crate) fn counts_as_idle_after(&self) -> Option<Duration> {
+        let grant = self.connection.as_ref().map(|connection| &connection.grant);
+        if let Some(grant) = grant.filter(|grant| !grant.was_heard()) {
+            let round_trip = grant.begun_at().since(self.newest_cookie?);
+            return Some((round_trip * 2).max(UNHEARD));
+        }
         let sent = self.session.outbox.accepted();
         let answered = sent > 0 && sent == self.session.inbox.received();
         let over = answered && !(self.is_waiting() || self.has_message() || self.has_reply());

@@ -1,15 +1,46 @@
 //! Reports about one peer: a datagram was not delivered, or its process has ended.
 
+use super::port_reports::{Question, Reported};
 use super::{Closing, End, Peer};
 use crate::counters::Link;
-use crate::engine::{Shared, Undelivered};
+use crate::engine::{ProcessEnd, Shared, SocketInput, Undelivered};
 use crate::event::{EndReason, LostCause, Unreachable};
 use crate::log::LogRecord;
 use crate::time::{Duration, Instant};
 use crate::wire;
+use std::net::SocketAddr;
 
 /// Probe timeouts without an answer after which a peer whose port is closed counts as lost.
 const PROBES: u32 = 3;
+
+/// Reports that nobody is at addresses of a peer to which an attempt sent HELLO. Each question of
+/// the program has an attempt of its own, so that no report of an earlier question counts.
+#[derive(Debug, Default)]
+pub(super) struct Absence {
+    /// The addresses, each once; at most all of one peer.
+    addresses: Vec<SocketAddr>,
+    /// A report says that a port is closed, and not only that there is no way.
+    is_port: bool,
+    /// A report came from the network, where anyone can forge it.
+    is_hint: bool,
+    /// How many HELLOs must have been sent before the reports from all addresses count.
+    due: Option<u32>,
+    /// The reports count, and the layer of sockets was told.
+    is_told: bool,
+}
+
+impl Absence {
+    /// Notes a report. Returns true if it is the first one about its address.
+    fn add(&mut self, report: &Undelivered<'_>) -> bool {
+        self.is_port |= report.why == Unreachable::Port;
+        self.is_hint |= !report.local;
+        let first = !self.addresses.contains(&report.to);
+        if first {
+            self.addresses.push(report.to);
+        }
+        first
+    }
+}
 
 impl Peer {
     /// Handles the report that a datagram to `report.to` was not delivered. Returns true if the
@@ -23,7 +54,8 @@ impl Peer {
         let to = Some(report.to);
         let connected = self.connection.as_ref().map(|c| c.path.address()) == to;
         let called = self.attempt.as_ref().map(|a| a.to) == to;
-        if !(connected || called) {
+        let opening = self.is_of_attempt(report.quoted);
+        if !(connected || called || opening) {
             return false;
         }
         shared.log.add_unproven(now, || LogRecord::Undelivered {
@@ -35,26 +67,142 @@ impl Peer {
         self.life.note_cause(LostCause::Unreachable(report.why));
         // A false report does no harm if the peer only has to hear of the end.
         let ends = self.closing != Closing::Open && self.session.outbox.is_empty();
-        let trusted = report.local || ends;
-        let closed = trusted
-            && report.why == Unreachable::Port
+        let closed = report.why == Unreachable::Port
             && self.path_address() == to
-            && self.session.is_established()
-            && self.sent(report.quoted);
-        if !closed || !self.life.on_port_closed(now) {
-            return false;
+            && self.session.is_established();
+        let question = self.question(report.quoted).filter(|_| closed);
+        let reported = question.map_or(Reported::Known, |question| match report.local || ends {
+            true => (self.life).on_port_closed(now, question, self.next_question()),
+            false => self.life.on_port_reported(now, question),
+        });
+        if reported == Reported::First {
+            // It may have been lost by its silence before.
+            self.end_calls_if_dead(shared);
+            // The report may be old.
+            self.ask_once_more(now, shared);
         }
-        // It may have been lost by its silence before.
-        self.end_calls_if_dead(shared);
-        // The report may be old.
-        self.ask_once_more(now, shared);
-        true
+        let asks = opening && self.note_absence(now, report, shared);
+        asks || reported != Reported::Known
     }
 
-    /// Handles the launcher's report that this peer's process has ended; `for_good`: that no other
-    /// will take its place. The launcher may mean another process than the connected one, so the
-    /// peer is asked for a sign of life.
-    pub(crate) fn on_process_ended(&mut self, now: Instant, for_good: bool, shared: &mut Shared) {
+    /// Returns true if `quoted` is the beginning of a packet of the present attempt. Only an
+    /// observer of our packets knows its token.
+    fn is_of_attempt(&self, quoted: &[u8]) -> bool {
+        let token = wire::peek_tag(quoted).map(|(_, tag)| tag);
+        let attempt = self.attempt.as_ref();
+        attempt.is_some_and(|attempt| token == Some(attempt.opening.token()))
+    }
+
+    /// Handles a report about a packet of the attempt: nobody is at one of the peer's addresses.
+    /// The next address is tried at once. Returns true if the engine must check the peer.
+    fn note_absence(
+        &mut self,
+        now: Instant,
+        report: &Undelivered<'_>,
+        shared: &mut Shared,
+    ) -> bool {
+        if self.attempt.as_ref().is_some_and(|it| !it.is_asking()) {
+            // The process that gave the cookie has ended. All addresses are asked anew.
+            if report.local {
+                self.ask_anew(now, shared);
+            }
+            return report.local;
+        }
+        let is_candidate = self.candidates().any(|at| at == report.to);
+        let Some(attempt) = self.attempt.as_mut().filter(|_| is_candidate) else {
+            return false;
+        };
+        let goes_on = attempt.absence.add(report) && attempt.to == report.to;
+        if self.is_absent_everywhere() {
+            self.judge_absence(shared);
+            return false;
+        }
+        if let Some(attempt) = self.attempt.as_mut().filter(|_| goes_on) {
+            attempt.opening.hasten(now);
+        }
+        goes_on
+    }
+
+    /// Returns true if reports say of all addresses of the peer that nobody is there.
+    fn is_absent_everywhere(&self) -> bool {
+        self.attempt.as_ref().is_some_and(|attempt| {
+            let absence = &attempt.absence;
+            absence.is_port && self.candidates().all(|at| absence.addresses.contains(&at))
+        })
+    }
+
+    /// Tells the layer of sockets if nobody has the peer's port at any of its addresses. What this
+    /// machine's kernel reports of itself is true at once. A report of the network may be forged,
+    /// or late: it counts when another HELLO to each address stayed unanswered until a further one
+    /// was sent. The waits between HELLOs double, so the last one is longer than the time that the
+    /// report took.
+    pub(super) fn judge_absence(&mut self, shared: &mut Shared) {
+        if !self.is_absent_everywhere() {
+            return;
+        }
+        let addresses = u32::try_from(self.candidates().count()).unwrap_or(u32::MAX);
+        let Some(attempt) = &mut self.attempt else {
+            return;
+        };
+        let sent = attempt.opening.tries();
+        let absence = &mut attempt.absence;
+        let challenge = match absence.is_hint {
+            true => addresses.saturating_add(1),
+            false => 0,
+        };
+        let due = *absence.due.get_or_insert(sent.saturating_add(challenge));
+        if sent >= due && !core::mem::replace(&mut absence.is_told, true) {
+            self.tell_absent(shared);
+        }
+    }
+
+    /// Returns true if nobody has the peer's port at any of its addresses, as far as is known.
+    pub(super) fn is_absent(&self) -> bool {
+        let told = self.attempt.as_ref().is_some_and(|it| it.absence.is_told);
+        told || self.life.is_absent() || self.life.is_dead()
+    }
+
+    /// Tells the layer of sockets that nobody has the peer's port.
+    pub(super) fn tell_absent(&self, shared: &mut Shared) {
+        if shared.config.placement.is_some() {
+            let input = SocketInput::NoProcess(self.node);
+            shared.socket_inputs.push_back(input);
+        }
+    }
+
+    /// Asks at once whether there is a process by now, if the last answer was that there is none.
+    pub(crate) fn ask_for_process(&mut self, now: Instant, shared: &mut Shared) {
+        if self.life.is_absent() {
+            self.life.ask_again(self.next_question());
+            self.ask_once_more(now, shared);
+        }
+        if self.attempt.as_ref().is_some_and(|it| it.absence.is_told) {
+            self.ask_anew(now, shared);
+        }
+    }
+
+    /// Begins another attempt, due at once. Reports about the present one do not count for it.
+    fn ask_anew(&mut self, now: Instant, shared: &mut Shared) {
+        self.drop_attempt(shared);
+        self.open(now, shared.random());
+    }
+
+    /// Handles that the program named an address which the peer did not have. What was concluded
+    /// about the process at the old ones says nothing about one at the new one.
+    pub(crate) fn on_new_address(&mut self, now: Instant, shared: &mut Shared) {
+        if self.life.is_dead() && self.session.is_established() {
+            self.end(now, EndReason::ProcessDied, shared);
+        }
+        self.life.forget_reports();
+        if self.attempt.as_ref().is_some_and(|it| it.is_asking()) {
+            self.ask_anew(now, shared);
+        }
+    }
+
+    /// Handles the launcher's report that this peer's process has ended. The launcher may mean
+    /// another process than the connected one, so the peer is asked for a sign of life.
+    pub(crate) fn on_process_ended(&mut self, now: Instant, end: ProcessEnd, shared: &mut Shared) {
+        let for_good = end.is_for_good();
         let established = self.session.is_established();
         if !(established || for_good) {
             // The next process is starting, and will answer.
@@ -66,6 +214,9 @@ impl Peer {
         } else if established {
             self.end_calls_if_dead(shared);
             self.ask_once_more(now, shared);
+        } else if end == ProcessEnd::Failed && self.history.is_empty() {
+            // It never talked: the program may wait for its first message, and hears of its death.
+            self.open(now, shared.random());
         }
     }
 
@@ -73,25 +224,39 @@ impl Peer {
     fn ask_once_more(&mut self, now: Instant, shared: &mut Shared) {
         if self.connection.is_some() {
             self.ask_for_sign_of_life();
+        } else if let Some(attempt) = self.attempt.as_mut().filter(|it| it.is_asking()) {
+            attempt.opening.hasten(now);
         } else {
             self.open(now, shared.random());
         }
     }
 
-    /// Returns true if `quoted` is the beginning of a packet of ours to this peer. Only an observer
-    /// of our packets knows their tags. Sealed packets have none: their index and number can be
-    /// guessed, which does no more harm than a question to the peer.
-    fn sent(&self, quoted: &[u8]) -> bool {
-        let Some((index, tag)) = wire::peek_tag(quoted) else {
-            return false;
-        };
+    /// Returns the packet of ours to this peer that begins with `quoted`, if there is one. Only an
+    /// observer of our packets knows their tags. Sealed packets have none: their index and number
+    /// can be guessed, which does no more harm than a question to the peer.
+    fn question(&self, quoted: &[u8]) -> Option<Question> {
+        let (index, tag) = wire::peek_tag(quoted)?;
+        let (_, number) = wire::peek_number(quoted)?;
         let carried = self.connection.as_ref().is_some_and(|c| match &c.sealing {
             None => c.remote == End { index, tag },
-            Some(_) => wire::peek_number(quoted)
-                .is_some_and(|(index, number)| c.remote.index == index && c.numbers.used(number)),
+            Some(_) => c.remote.index == index && c.numbers.used(number),
         });
-        let attempt = self.attempt.as_ref();
-        carried || attempt.is_some_and(|a| a.opening.token() == tag)
+        if carried {
+            return Some(Question::Packet(number));
+        }
+        let opening = self.attempt.as_ref().map(|attempt| &attempt.opening);
+        let opening = opening.filter(|opening| opening.token() == tag)?;
+        Some(Question::Handshake(tag, opening.tries()))
+    }
+
+    /// Returns the first question that is sent from now on.
+    fn next_question(&self) -> Option<Question> {
+        if let Some(connection) = &self.connection {
+            return connection.numbers.peek().map(Question::Packet);
+        }
+        let opening = &self.attempt.as_ref()?.opening;
+        let next = opening.tries().saturating_add(1);
+        Some(Question::Handshake(opening.token(), next))
     }
 
     /// Returns how long to wait for a peer whose port is closed: a few probe timeouts.

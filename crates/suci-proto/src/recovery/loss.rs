@@ -77,13 +77,13 @@ impl Reordering {
     /// after it was sent.
     pub(super) fn on_spurious(&mut self, took: Duration, distance: u64, rtt: &Rtt) {
         self.genuine = 0;
+        // Allow a margin in both, since the next packet may be later.
         if distance >= self.packets {
-            let enough = distance.saturating_add(1);
+            let enough = distance.saturating_add(distance / u64::from(LEAST_PART) + 1);
             let counts = enough <= MAX_PACKET_THRESHOLD;
             self.packets = if counts { enough } else { NEVER };
         }
         if took >= self.delay(rtt) {
-            // Allow a margin, since the next packet may be later.
             let round_trip = round_trip(rtt);
             let late = took.saturating_sub(round_trip);
             let enough = late.saturating_add(round_trip / LEAST_PART);

@@ -140,6 +140,8 @@ impl Recovery {
         // whether any packet that it resolves was eliciting.
         let mut newest: Option<SentRange> = None;
         let mut eliciting = false;
+        // When our kernel received the acknowledgement: a busy host is not a slow path.
+        let acknowledged_at = now - delays.local;
         for range in ranges {
             let Some((mut from, through)) = self.sent_packets.positions(&range) else {
                 continue;
@@ -149,7 +151,7 @@ impl Recovery {
                 self.acknowledge(&sent_range, sink);
                 if sent_range.fate != PacketState::Silent {
                     eliciting = true;
-                    self.note_delivered(now, delays.local, &sent_range, &mut summary);
+                    self.note_delivered(acknowledged_at, &sent_range, &mut summary);
                 }
                 let is_newer = |newest: &SentRange| newest.positions.end < from;
                 if newest.as_ref().is_none_or(is_newer) {
@@ -165,12 +167,14 @@ impl Recovery {
         summary.largest_newly_acked_sent_at = Some(sent_at);
         if eliciting {
             self.pto.on_progress(now);
+            let delivered_at = acknowledged_at - delays.reported;
+            self.delivery.delivered_at = self.delivery.delivered_at.max(delivered_at);
             if self.is_measurable(&newest) {
                 let is_largest = newest.positions.end == largest.saturating_add(1);
                 if is_largest {
                     summary.path_sample = self.measure(now, sent_at, delays);
                 }
-                summary.rate = self.measure_rate(now, &newest.sent);
+                summary.rate = self.measure_rate(acknowledged_at, &newest.sent);
             }
         }
         summary.lost = self.detect(now, delays.max, sink);
@@ -405,14 +409,12 @@ impl Recovery {
     #[inline]
     fn note_delivered(
         &mut self,
-        now: Instant,
-        local: Duration,
+        acknowledged_at: Instant,
         sent_range: &SentRange,
         summary: &mut AckSummary,
     ) {
         let bytes = sent_range.bytes();
         self.delivery.delivered = self.delivery.delivered.saturating_add(bytes);
-        self.delivery.delivered_at = now;
         let size = sent_range.sent.size as usize;
         let packets = u32::try_from(sent_range.count()).unwrap_or(u32::MAX);
         summary.largest_acked_size = summary.largest_acked_size.max(size);
@@ -426,7 +428,7 @@ impl Recovery {
             }
             PacketState::Lost => {
                 summary.spurious = summary.spurious.saturating_add(packets);
-                let took = now.since(sent_range.sent.sent_at).saturating_sub(local);
+                let took = acknowledged_at.since(sent_range.sent.sent_at);
                 for position in sent_range.positions.clone() {
                     let distance = self.acked_below.saturating_sub(position.saturating_add(1));
                     self.reordering.on_spurious(took, distance, &self.rtt);
@@ -453,14 +455,17 @@ impl Recovery {
         self.rtt.update(now.since(sent_at), delays)
     }
 
-    /// Returns the delivery rate from the sending of the newest acknowledged packet until now
+    /// Returns the delivery rate while the newest acknowledged packet was in flight
     /// (draft-ietf-ccwg-bbr section 4.1.1). The slower of sending and acknowledging determines it.
-    fn measure_rate(&mut self, now: Instant, newest: &Sent) -> Option<RateSample> {
+    /// It is measured from kernel to kernel: from the time at which the peer's kernel had received
+    /// what was delivered before, until ours received this acknowledgement.
+    fn measure_rate(&mut self, acknowledged_at: Instant, newest: &Sent) -> Option<RateSample> {
         let snapshot = newest.rate;
         self.delivery.first_sent_at = self.delivery.first_sent_at.max(newest.sent_at);
         let nanos = |to: Instant, from: Instant| to.as_nanos().saturating_sub(from.as_nanos());
         let sending = nanos(newest.sent_at, snapshot.first_sent_at);
-        let interval = Duration::from_nanos(sending.max(nanos(now, snapshot.delivered_at)));
+        let interval =
+            Duration::from_nanos(sending.max(nanos(acknowledged_at, snapshot.delivered_at)));
         let delivered = self.delivery.delivered.saturating_sub(snapshot.delivered);
         (!interval.is_zero()).then_some(RateSample {
             delivered,

@@ -245,6 +245,8 @@ pub enum RefusedCode {
     Key,
     /// The refuser's file of public keys has no key for this node, or another one.
     NodeKey,
+    /// Places are free, or will be shortly: the caller asks again soon.
+    Wait,
     /// A reason that this version does not know.
     Other(u64),
 }
@@ -266,6 +268,7 @@ impl RefusedCode {
             10 => Self::Unread,
             11 => Self::Key,
             12 => Self::NodeKey,
+            13 => Self::Wait,
             other => Self::Other(other),
         }
     }
@@ -286,6 +289,7 @@ impl RefusedCode {
             Self::Unread => 10,
             Self::Key => 11,
             Self::NodeKey => 12,
+            Self::Wait => 13,
             Self::Other(other) => other,
         }
     }

@@ -21,6 +21,8 @@ pub(crate) type Meddler = Box<dyn FnMut(SocketAddr, Vec<u8>) -> Option<Vec<u8>>>
 
 pub(crate) struct Net {
     pub(crate) now: Instant,
+    /// How long a packet is under way.
+    pub(crate) latency: Duration,
     pub(super) hosts: Vec<Host>,
     configs: Vec<Config>,
     /// In flight: (arrival time, tie-break) → (to, packet).
@@ -69,6 +71,7 @@ impl Net {
     pub(crate) fn new(count: usize, config: impl Fn(usize) -> Config) -> Self {
         let mut net = Self {
             now: Instant::from_nanos(1_000_000_000),
+            latency: LATENCY,
             hosts: Vec::new(),
             configs: (0..count).map(config).collect(),
             wire: BTreeMap::new(),
@@ -164,7 +167,8 @@ impl Net {
                 }
                 if let Some(packet) = packet {
                     let packet = (to, (address(host), packet));
-                    self.wire.insert((now + LATENCY, self.sequence), packet);
+                    self.wire
+                        .insert((now + self.latency, self.sequence), packet);
                 }
             }
         }

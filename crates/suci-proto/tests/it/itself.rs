@@ -1,5 +1,7 @@
 //! A node that sends to itself.
 
+mod model;
+
 use crate::net::message;
 use crate::pair::Pair;
 use bytes::Bytes;

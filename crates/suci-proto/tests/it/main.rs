@@ -2,6 +2,7 @@
 //! link.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
 
+mod absence;
 mod calls;
 mod cancel;
 mod engine;

@@ -4,11 +4,12 @@ use crate::net::{Net, address, id, lost, message};
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use suci_proto::ProcessEnd::{Failed, Finished, Replaced};
 use suci_proto::time::Duration;
 use suci_proto::types::NodeId;
 use suci_proto::{
     AcceptPolicy, Addresses, CallError, CallId, CallResult, Config, EndReason, Event, Link,
-    LostCause, PeerInfo, Priority, RefusedReason, SendError, Undelivered, Unreachable,
+    LostCause, PeerInfo, Priority, ProcessEnd, RefusedReason, SendError, Undelivered, Unreachable,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -149,10 +150,10 @@ fn f17_a_closed_port_of_this_machine_makes_a_peer_lost_within_a_few_probe_timeou
     assert_eq!(net.received(1).len(), 1);
 }
 
-fn process_ended(net: &mut Net, for_good: bool) {
+fn process_ended(net: &mut Net, end: ProcessEnd) {
     let now = net.now;
     net.engine(0).begin_cycle(now);
-    net.engine(0).on_process_ended(now, id(1), for_good);
+    net.engine(0).on_process_ended(now, id(1), end);
     net.flush(0);
 }
 
@@ -174,7 +175,7 @@ fn f17_a_process_that_has_ended_is_lost_at_once_and_ends_if_it_is_gone() {
             net.discard_events();
             net.meddle = Some(Box::new(|_, _| None));
         }
-        process_ended(&mut net, false);
+        process_ended(&mut net, Replaced);
         net.run(MS * 400);
         assert_eq!(
             net.events(0),
@@ -183,7 +184,7 @@ fn f17_a_process_that_has_ended_is_lost_at_once_and_ends_if_it_is_gone() {
         );
         net.run(SECOND * 5);
         assert_eq!(net.events(0), [], "another process may follow");
-        process_ended(&mut net, true);
+        process_ended(&mut net, Finished);
         let events = net.events(0);
         let [end] = &events[..] else {
             panic!("{events:?}");
@@ -209,6 +210,135 @@ fn f17_a_process_that_has_ended_is_lost_at_once_and_ends_if_it_is_gone() {
     }
 }
 
+/// Sets whether a launcher supervises the second node.
+fn supervise(net: &mut Net, supervised: bool) {
+    net.engine(0).set_supervised(0..=9, supervised);
+    net.flush(0);
+}
+
+/// A supervised peer that starts late: it is quiet, and hears everything in the end.
+#[test]
+fn f35_a_supervised_peer_that_starts_late_is_not_given_up() {
+    let mut net = cut_off();
+    supervise(&mut net, true);
+    net.send(0, id(1), message(b"early"));
+    net.run(SECOND * 3_600);
+    assert_eq!(net.events(0), [Event::Quiet { node: id(1) }]);
+    net.meddle = None;
+    net.run(SECOND * 4);
+    assert!(matches!(net.events(0)[..], [Event::Up { .. }]));
+    assert_eq!(net.received(1).len(), 1);
+}
+
+/// A supervised peer that is stopped, as in a debugger: it goes on where it was.
+#[test]
+fn f16_f35_a_supervised_peer_that_is_stopped_is_not_given_up() {
+    let (mut net, ..) = unanswered();
+    supervise(&mut net, true);
+    let call = CallId(3);
+    let now = net.now;
+    net.engine(0).call(now, id(1), call, message(b"?")).unwrap();
+    net.run(SECOND * 3_600);
+    assert_eq!(net.events(0), [Event::Quiet { node: id(1) }]);
+    assert_eq!(net.engine(0).poll_call(), None);
+    assert_eq!(net.engine(0).member_state(id(1)).unwrap().link, Link::Quiet);
+    net.meddle = None;
+    // A sender without socket credit asks once in 10 s.
+    net.run(SECOND * 11);
+    assert!(matches!(net.events(0)[..], [Event::Up { .. }]));
+    assert_eq!(net.received(1).len(), 2, "the message and the call");
+}
+
+/// Its end is noticed as ever, and its next process may take its time to start.
+#[test]
+fn f14_f17_f35_the_next_process_of_a_supervised_peer_may_start_late() {
+    let (mut net, ..) = unanswered();
+    supervise(&mut net, true);
+    net.run(SECOND * 20);
+    net.discard_events();
+    process_ended(&mut net, Replaced);
+    net.run(MS * 400);
+    let (node, cause) = (id(1), LostCause::ProcessDied);
+    assert_eq!(net.events(0), [Event::Lost { node, cause }]);
+    net.run(SECOND * 3_600);
+    assert_eq!(net.events(0), []);
+    net.restart(1);
+    net.meddle = None;
+    net.run(SECOND * 4);
+    let events = net.events(0);
+    let restarted = |event: &Event| matches!(event, Event::Ended { reason, .. } if *reason == EndReason::Restarted);
+    assert!(events.iter().any(restarted), "{events:?}");
+    // Another one does not follow.
+    net.meddle = Some(Box::new(|_, _| None));
+    net.send(0, id(1), message(b"unheard"));
+    process_ended(&mut net, Finished);
+    net.run(SECOND * 2);
+    let events = net.events(0);
+    assert!(events.iter().any(|event| is_end(event, 1)), "{events:?}");
+}
+
+/// Silence counts again when the launcher is gone, and for a node of whose end it told.
+#[test]
+fn f17_silence_counts_again_when_no_launcher_supervises_the_peer() {
+    for by_end in [true, false] {
+        let (mut net, ..) = unanswered();
+        supervise(&mut net, true);
+        net.run(SECOND * 100);
+        net.discard_events();
+        if by_end {
+            // The report was early: it answers once more.
+            net.meddle = None;
+            process_ended(&mut net, Finished);
+            net.run(SECOND * 10);
+            net.discard_events();
+            net.meddle = Some(Box::new(|_, _| None));
+            net.send(0, id(1), message(b"unheard, too"));
+            net.run(SECOND * 20);
+            assert_eq!(net.events(0), [lost(1)]);
+        } else {
+            supervise(&mut net, false);
+        }
+        net.run(SECOND * 300);
+        let events = net.events(0);
+        assert!(
+            matches!(&events[..], [Event::Ended { reason, .. }] if *reason == EndReason::Silent),
+            "{events:?}"
+        );
+    }
+}
+
+/// A launcher may say so before the program names the node. One that refuses is not silent.
+#[test]
+fn f35_a_supervised_peer_that_refuses_is_lost_and_given_up() {
+    let config = |host| Config {
+        accept: if host == 1 {
+            AcceptPolicy::Book
+        } else {
+            AcceptPolicy::Anyone
+        },
+        ..Config::default()
+    };
+    let mut net = Net::new(3, config);
+    net.engine(0).set_supervised(0..=9, true);
+    let now = net.now;
+    net.engine(0).add_peer(now, id(7), address(1)).unwrap();
+    net.engine(0).add_peer(now, id(8), address(9)).unwrap();
+    net.send(0, id(7), message(b"to another"));
+    net.send(0, id(8), message(b"to one that starts late"));
+    net.run(SECOND * 400);
+    let (events, reason) = (net.events(0), RefusedReason::WrongNode);
+    let quiet = Event::Quiet { node: id(8) };
+    let refused = Event::Refused {
+        node: id(7),
+        reason,
+    };
+    assert!(events.contains(&quiet) && events.contains(&refused));
+    assert!(
+        matches!(events.last(), Some(Event::Ended { node, reason, .. }) if *node == id(7) && *reason == EndReason::Silent),
+        "{events:?}"
+    );
+}
+
 /// F17: an unattended peer that was silent is not computing if its process has ended.
 #[test]
 fn f17_a_quiet_peer_whose_process_has_ended_is_lost() {
@@ -222,7 +352,7 @@ fn f17_a_quiet_peer_whose_process_has_ended_is_lost() {
     net.send(0, id(1), message(b"unheard"));
     net.run(SECOND * 20);
     net.discard_events();
-    process_ended(&mut net, true);
+    process_ended(&mut net, Finished);
     net.run(SECOND * 2);
     let events = net.events(0);
     assert!(
@@ -235,10 +365,10 @@ fn f17_a_quiet_peer_whose_process_has_ended_is_lost() {
 /// process was not the node.
 #[test]
 fn f14_a_peer_that_answers_has_not_ended_whatever_its_launcher_says() {
-    for for_good in [false, true] {
+    for end in [Replaced, Finished, Failed] {
         let (mut net, ..) = unanswered();
         net.meddle = None;
-        process_ended(&mut net, for_good);
+        process_ended(&mut net, end);
         net.run(SECOND * 30);
         assert_eq!(net.events(0), []);
         assert_eq!(net.received(1).len(), 1);
@@ -256,16 +386,53 @@ fn f14_a_peer_that_answers_has_not_ended_whatever_its_launcher_says() {
 fn f23_messages_before_the_first_contact_end_with_the_last_process() {
     let mut net = cut_off();
     net.send(0, id(1), message(b"early"));
-    process_ended(&mut net, false);
+    process_ended(&mut net, Replaced);
     net.run(SECOND * 9);
     assert_eq!(net.events(0), []);
-    process_ended(&mut net, true);
+    process_ended(&mut net, Finished);
     net.run(SECOND * 2);
     let events = net.events(0);
     assert!(
         matches!(&events[..], [Event::Lost { .. }, end] if is_end(end, 1)),
         "{events:?}"
     );
+}
+
+/// A program may wait for the first message of a process that dies before it sent one.
+#[test]
+fn f17_a_process_that_fails_before_it_ever_talked_is_lost_at_once() {
+    let (node, cause) = (id(1), LostCause::ProcessDied);
+    let mut net = cut_off();
+    supervise(&mut net, true);
+    for end in [Replaced, Finished] {
+        process_ended(&mut net, end);
+        net.run(SECOND * 30);
+        assert_eq!(net.events(0), [], "{end:?}");
+    }
+    process_ended(&mut net, Failed);
+    net.run(SECOND * 2);
+    let events = net.events(0);
+    assert_eq!(events[0], Event::Lost { node, cause });
+    assert!(is_end(&events[1], 0) && events.len() == 2, "{events:?}");
+    net.run(SECOND * 400);
+    assert_eq!(net.events(0), [], "said once");
+}
+
+/// A session that was closed in order is over: its peer's failure afterwards is nobody's loss.
+#[test]
+fn f17_a_process_that_fails_after_it_closed_its_node_is_not_lost() {
+    let (mut net, ..) = unanswered();
+    net.meddle = None;
+    net.run(SECOND);
+    let now = net.now;
+    net.engine(1).close(now, SECOND);
+    net.flush(1);
+    net.run(SECOND * 20);
+    net.discard_events();
+    net.meddle = Some(Box::new(|_, _| None));
+    process_ended(&mut net, Failed);
+    net.run(SECOND * 20);
+    assert_eq!(net.events(0), []);
 }
 
 /// A call does not wait for the next process with this node ID.
@@ -338,7 +505,7 @@ fn f17_a_death_that_is_reported_after_the_silence_ends_the_calls() {
         net.run(SECOND * 11);
         assert_eq!(net.engine(0).poll_call(), None);
         match by_launcher {
-            true => process_ended(&mut net, false),
+            true => process_ended(&mut net, Replaced),
             false => report_closed(&mut net, to, &packet),
         }
         let died = Err(CallError::Died);
@@ -355,7 +522,7 @@ fn f17_a_death_that_is_reported_after_the_silence_ends_the_calls() {
 #[test]
 fn f17_a_call_to_a_process_that_is_gone_fails_at_once_and_looks_for_another() {
     let (mut net, ..) = unanswered();
-    process_ended(&mut net, true);
+    process_ended(&mut net, Finished);
     net.run(MS * 400);
     let events = net.events(0);
     assert!(is_end(&events[1], 1), "{events:?}");
@@ -581,4 +748,34 @@ fn f04_peers_that_are_removed_make_room_for_others() {
         assert!(net.engine(0).peer_count() <= 2 * 8);
     }
     assert_eq!(net.engine(0).peer_infos().count(), 1);
+}
+
+/// F17: questions whether the peer lives end with what waited for it, also on a path that takes
+/// longer than the time between two of them, and becomes slower.
+#[test]
+fn f17_no_question_is_the_reason_for_the_next() {
+    let mut net = Net::new(2, |_| Config {
+        silence_timeout: SECOND,
+        ..Config::default()
+    });
+    net.latency = MS * 350;
+    let (now, call) = (net.now, CallId(1));
+    net.engine(0).call(now, id(1), call, message(b"?")).unwrap();
+    net.flush(0);
+    let slower = |net: &mut Net| {
+        for _ in 0..50 {
+            net.run(MS * 100);
+            net.latency += MS;
+        }
+        net.engine(0)
+            .peer_stats(id(1))
+            .unwrap()
+            .traffic
+            .packets_sent
+    };
+    let asked = slower(&mut net);
+    net.engine(0).cancel_call(call);
+    let last = slower(&mut net);
+    assert!(last <= asked + 3, "{asked} and {last} packets");
+    assert_eq!(slower(&mut net), last);
 }

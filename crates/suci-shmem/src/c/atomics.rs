@@ -1,6 +1,7 @@
 //! Atomic operations.
 
 use super::{Ctx, amo_types, export, export_with_context};
+use crate::arguments::check;
 use crate::runtime::{CTX_DEFAULT, runtime};
 use std::ffi::c_int;
 use suci::remote::{AtomicOp, Width};
@@ -67,6 +68,7 @@ unsafe fn fetch_nbi<T: Atomic>(
     pe: c_int,
 ) {
     let (fabric, pe) = runtime().target(ctx, pe);
+    check(fetched, 1, "fetch");
     // SAFETY: the caller's promise.
     unsafe {
         let both = (dest.cast_mut().cast(), fetched.cast());

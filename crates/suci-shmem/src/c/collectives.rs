@@ -1,6 +1,7 @@
 //! Collective operations of teams, and the deprecated ones of active sets.
 
 use super::{TeamHandle, export, value_types};
+use crate::arguments::{check, length};
 use crate::fatal;
 use crate::numbers::{Complex, LongDouble};
 use crate::runtime::runtime;
@@ -21,11 +22,12 @@ export!(safe ["team_sync"] (team: TeamHandle) -> c_int {
 /// A place where elements are written, one where they are read.
 type Buffers<T> = (*mut T, *const T);
 
-/// Elements at `source`.
+/// Elements at `source`. It is null at most if there are none.
 ///
 /// # Safety
 /// There are as many; so for the functions below, as the specification demands.
 unsafe fn read<T: Copy>(source: *const T, count: usize) -> Vec<T> {
+    check(source, count, "source");
     // SAFETY: the caller's promise. The elements may lie at any address.
     (0..count)
         .map(|index| unsafe { source.add(index).read_unaligned() })
@@ -33,6 +35,10 @@ unsafe fn read<T: Copy>(source: *const T, count: usize) -> Vec<T> {
 }
 
 unsafe fn write<T: Copy>(dest: *mut T, elements: &[T]) {
+    check(dest, elements.len(), "dest");
+    if elements.is_empty() {
+        return;
+    }
     let (dest, source): (*mut u8, *const u8) = (dest.cast(), elements.as_ptr().cast());
     // SAFETY: the caller's promise, for any address; a vector is no memory of the program.
     unsafe { dest.copy_from_nonoverlapping(source, size_of_val(elements)) };
@@ -101,7 +107,12 @@ unsafe fn alltoalls<T: Element>(
     (dst, sst): (isize, isize),
     count: usize,
 ) {
-    let all = count * team.members.size();
+    let all = length::<u8>(count.saturating_mul(team.members.size()));
+    check(dest, all, "dest");
+    check(source, all, "source");
+    if dst < 1 || sst < 1 {
+        fatal!("the strides are {dst} and {sst}: pass 1 or more");
+    }
     let strided = |index: usize, stride: isize| index.cast_signed().wrapping_mul(stride);
     let element = |index| {
         // SAFETY: the caller's promise.

@@ -3,6 +3,7 @@
 //! A non-blocking put does what a blocking one does, which returns before the target has it.
 
 use super::{Ctx, export, export_with_context, value_types};
+use crate::arguments::{check, check_aligned, length};
 use crate::fabric::{Fabric, Strides};
 use crate::fatal;
 use crate::numbers::LongDouble;
@@ -11,7 +12,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 use suci::remote::SignalUpdate;
 
-/// A block of elements at `pe` and one of this process.
+/// A block of elements at `pe` and one of this process. Neither is null, unless it has no elements.
 struct Move<T> {
     fabric: Arc<Fabric>,
     pe: usize,
@@ -22,6 +23,8 @@ struct Move<T> {
 
 fn at<T>(ctx: Ctx, (dest, source): (*mut T, *const T), count: usize, pe: c_int) -> Move<T> {
     let (fabric, pe) = runtime().target(ctx, pe);
+    check(dest, count, "dest");
+    check(source, count, "source");
     Move {
         fabric,
         pe,
@@ -37,11 +40,9 @@ impl<T> Move<T> {
     /// # Safety
     /// As the specification of `shmem_put` demands; so for the functions below.
     unsafe fn put(self) {
+        let source = (self.source.cast(), length::<T>(self.count));
         // SAFETY: the caller's promise.
-        unsafe {
-            let bytes = bytes(self.source, self.count);
-            self.fabric.put(self.pe, self.dest.cast(), bytes);
-        }
+        unsafe { self.fabric.put(self.pe, self.dest.cast(), source) };
     }
 
     unsafe fn get(self) {
@@ -88,11 +89,12 @@ impl<T> Move<T> {
             1 => SignalUpdate::Add(value),
             op => fatal!("sig_op is {op}: pass SHMEM_SIGNAL_SET or SHMEM_SIGNAL_ADD"),
         };
+        let source = (self.source.cast(), length::<T>(self.count));
+        check_aligned(word, 1, "sig_addr");
         // SAFETY: the caller's promise.
         unsafe {
-            let bytes = bytes(self.source, self.count);
             self.fabric
-                .put_signal(self.pe, self.dest.cast(), bytes, word, update);
+                .put_signal(self.pe, self.dest.cast(), source, (word, update));
         }
     }
 }
@@ -109,24 +111,6 @@ unsafe fn g<T>(ctx: Ctx, source: *const T, pe: c_int) -> T {
         at(ctx, (value.as_mut_ptr(), source), 1, pe).get();
         value.assume_init()
     }
-}
-
-/// The bytes of elements.
-///
-/// # Safety
-/// There are as many at `source`, and they stay as they are for the time of the call.
-unsafe fn bytes<'a, T>(source: *const T, count: usize) -> &'a [u8] {
-    if count == 0 {
-        return &[];
-    }
-    // SAFETY: the caller's promise; elements of C's numbers have no bytes that are not initialised,
-    // but for those of a long double, which are copied alone.
-    unsafe { std::slice::from_raw_parts(source.cast(), length::<T>(count)) }
-}
-
-fn length<T>(count: usize) -> usize {
-    let length = count.checked_mul(size_of::<T>());
-    length.unwrap_or_else(|| fatal!("nelems is {count}, more than there is memory"))
 }
 
 fn of_elements<T>((dest, source): (isize, isize)) -> Strides {

@@ -1,7 +1,8 @@
 //! Beginning and end, processes, threads, and what is to be known of them.
 
 use super::{TeamHandle, export};
-use crate::runtime::{CTX_DEFAULT, init, runtime};
+use crate::arguments::{check, give};
+use crate::runtime::{CTX_DEFAULT, ever_begun, init, runtime};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::Ordering;
 
@@ -18,14 +19,14 @@ export!(["init_thread"] (requested: c_int, provided: *mut c_int) -> c_int {
     let threads = requested.clamp(SINGLE, MULTIPLE);
     init(threads);
     runtime().set_threads(threads);
-    *provided = threads;
+    give(provided, threads, "provided");
     0
 });
 export!(["query_thread"] (provided: *mut c_int) {
-    *provided = runtime().threads.load(Ordering::Relaxed);
+    give(provided, runtime().threads.load(Ordering::Relaxed), "provided");
 });
-export!(safe ["finalize"] () { runtime().finalize() });
-export!(safe ["global_exit"] (status: c_int) { runtime().exit_all(status) });
+export!(safe ["finalize"] () { ever_begun().finalize() });
+export!(safe ["global_exit"] (status: c_int) { ever_begun().exit_all(status) });
 export!(safe ["my_pe"] () -> c_int { own() });
 export!(safe ["n_pes"] () -> c_int { count() });
 export!(safe ["pe_accessible"] (pe: c_int) -> c_int {
@@ -44,11 +45,12 @@ export!(safe ["team_ptr"] (team: TeamHandle, dest: *const c_void, pe: c_int) -> 
     pe.map_or(std::ptr::null_mut(), |pe| pointer(dest, pe))
 });
 export!(["info_get_version"] (major: *mut c_int, minor: *mut c_int) {
-    *major = 1;
-    *minor = 5;
+    give(major, 1, "major");
+    give(minor, 5, "minor");
 });
 export!(["info_get_name"] (name: *mut c_char) {
     let bytes = NAME.to_bytes_with_nul();
+    check(name, bytes.len(), "name");
     name.cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
 });
 // Its variable arguments are for profiling libraries alone, and are not read.
@@ -67,12 +69,13 @@ fn pointer(dest: *const c_void, pe: usize) -> *mut c_void {
     there.map_or(std::ptr::null_mut(), <*mut u8>::cast)
 }
 
+// A program may ask for these numbers after the end, too.
 fn own() -> c_int {
-    c_int::try_from(runtime().fabric.me).unwrap_or(c_int::MAX)
+    c_int::try_from(ever_begun().fabric.me).unwrap_or(c_int::MAX)
 }
 
 fn count() -> c_int {
-    c_int::try_from(runtime().fabric.size).unwrap_or(c_int::MAX)
+    c_int::try_from(ever_begun().fabric.size).unwrap_or(c_int::MAX)
 }
 
 #[unsafe(no_mangle)]

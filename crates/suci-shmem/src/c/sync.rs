@@ -1,6 +1,7 @@
 //! Waits for and tests of this process's memory, signals, and locks.
 
 use super::{amo_types, export};
+use crate::arguments::{check, check_aligned};
 use crate::lock::Lock;
 use crate::runtime::runtime;
 use crate::wait::{Comparison, Word, until};
@@ -71,6 +72,7 @@ impl<T: Word> Integers<T> {
 
     /// Writes the indices of those that hold; returns how many.
     unsafe fn some(&self, indices: *mut usize) -> usize {
+        check(indices, self.count, "indices");
         let mut count = 0;
         // SAFETY: the caller's promise.
         unsafe {
@@ -112,6 +114,12 @@ fn many<T>(
     cmp: c_int,
     values: Values<T>,
 ) -> Integers<T> {
+    // Before the beginning and after the end nothing would come.
+    runtime();
+    check_aligned(ivars, count, "ivar");
+    if let Values::Each(values) = values {
+        check(values, count, "cmp_values");
+    }
     let comparison = Comparison::new(cmp);
     Integers {
         ivars,
@@ -207,8 +215,14 @@ export!(["wait_until"] (ivar: *mut c_long, cmp: c_int, value: c_long) {
     until(|| when(integers.all()))
 });
 
-export!(["signal_fetch"] (sig_addr: *const u64) -> u64 { u64::load(sig_addr) });
+export!(["signal_fetch"] (sig_addr: *const u64) -> u64 {
+    runtime();
+    check_aligned(sig_addr, 1, "sig_addr");
+    u64::load(sig_addr)
+});
 export!(["signal_wait_until"] (sig_addr: *mut u64, cmp: c_int, value: u64) -> u64 {
+    runtime();
+    check_aligned(sig_addr, 1, "sig_addr");
     let comparison = Comparison::new(cmp);
     until(|| {
         let now = u64::load(sig_addr);
@@ -216,8 +230,16 @@ export!(["signal_wait_until"] (sig_addr: *mut u64, cmp: c_int, value: u64) -> u6
     })
 });
 
-export!(["set_lock"] (lock: *mut c_long) { Lock::new(runtime(), lock).set() });
-export!(["clear_lock"] (lock: *mut c_long) { Lock::new(runtime(), lock).clear() });
-export!(["test_lock"] (lock: *mut c_long) -> c_int {
-    (!Lock::new(runtime(), lock).test()).into()
-});
+/// A lock at an address.
+///
+/// # Safety
+/// As [`Lock::new`], but it may be null.
+unsafe fn at(lock: *mut c_long) -> Lock<'static> {
+    check_aligned(lock, 1, "lock");
+    // SAFETY: the caller's promise.
+    unsafe { Lock::new(runtime(), lock) }
+}
+
+export!(["set_lock"] (lock: *mut c_long) { at(lock).set() });
+export!(["clear_lock"] (lock: *mut c_long) { at(lock).clear() });
+export!(["test_lock"] (lock: *mut c_long) -> c_int { (!at(lock).test()).into() });

@@ -1,6 +1,7 @@
 //! Teams and contexts.
 
 use super::{Ctx, TeamHandle, export};
+use crate::arguments::give;
 use crate::runtime::{TEAM_WORLD, runtime};
 use crate::team::{Members, Team};
 use std::ffi::{c_int, c_long};
@@ -62,7 +63,7 @@ export!(safe ["team_translate_pe"]
 });
 export!(["team_split_strided"] (parent_team: TeamHandle, start: c_int, stride: c_int, size: c_int,
 config: *const Config, config_mask: c_long, new_team: *mut TeamHandle) -> c_int {
-    *new_team = INVALID;
+    give(new_team, INVALID, "new_team");
     let Some(parent) = runtime().find_team(parent_team) else {
         return -1;
     };
@@ -79,8 +80,8 @@ config: *const Config, config_mask: c_long, new_team: *mut TeamHandle) -> c_int 
 export!(["team_split_2d"] (parent_team: TeamHandle, xrange: c_int, xaxis_config: *const Config,
 xaxis_mask: c_long, xaxis_team: *mut TeamHandle, yaxis_config: *const Config,
 yaxis_mask: c_long, yaxis_team: *mut TeamHandle) -> c_int {
-    *xaxis_team = INVALID;
-    *yaxis_team = INVALID;
+    give(xaxis_team, INVALID, "xaxis_team");
+    give(yaxis_team, INVALID, "yaxis_team");
     let Some(parent) = runtime().find_team(parent_team) else {
         return -1;
     };
@@ -109,7 +110,8 @@ export!(["team_create_ctx"] (team: TeamHandle, options: c_long, ctx: *mut Ctx) -
 export!(safe ["ctx_destroy"] (ctx: Ctx) { runtime().destroy_context(ctx) });
 export!(["ctx_get_team"] (ctx: Ctx, team: *mut TeamHandle) -> c_int {
     let found = runtime().context(ctx);
-    *team = found.as_ref().map_or(INVALID, |context| context.team_handle);
+    let handle = found.as_ref().map_or(INVALID, |context| context.team_handle);
+    give(team, handle, "team");
     if found.is_some() { 0 } else { -1 }
 });
 
@@ -121,7 +123,7 @@ unsafe fn create(team: TeamHandle, options: c_long, ctx: *mut Ctx) -> c_int {
     let made = (options & !CTX_OPTIONS == 0).then(|| runtime().add_context(team));
     let made = made.flatten();
     // SAFETY: the caller's promise.
-    unsafe { *ctx = made.unwrap_or(INVALID) };
+    unsafe { give(ctx, made.unwrap_or(INVALID), "ctx") };
     if made.is_some() { 0 } else { -1 }
 }
 

@@ -1,6 +1,7 @@
 //! The memory module: bytes of one node that all nodes read and write.
 
 use super::modules::MemoryModule;
+use crate::arguments::check;
 use crate::fabric::Place;
 use crate::fatal;
 use crate::heap::{ALIGNMENT, Heap};
@@ -44,6 +45,7 @@ extern "C" fn free(block: u64) {
 /// # Safety
 /// `into` has room for `size` bytes.
 unsafe extern "C" fn read(into: *mut c_void, from: u64, size: usize) {
+    check(into, size, "into");
     if size > 0 {
         // SAFETY: the caller's promise.
         let into = unsafe { std::slice::from_raw_parts_mut(into.cast(), size) };
@@ -54,6 +56,7 @@ unsafe extern "C" fn read(into: *mut c_void, from: u64, size: usize) {
 /// # Safety
 /// `from` has `size` bytes.
 unsafe extern "C" fn write(to: u64, from: *const c_void, size: usize) {
+    check(from, size, "from");
     if size > 0 {
         // SAFETY: the caller's promise.
         let bytes: &[u8] = unsafe { std::slice::from_raw_parts(from.cast(), size) };

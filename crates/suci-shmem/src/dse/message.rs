@@ -3,6 +3,7 @@
 
 use super::deliver;
 use super::modules::MessageModule;
+use crate::arguments::check;
 use crate::fabric::node;
 use crate::fatal;
 use crate::runtime::runtime;
@@ -27,8 +28,12 @@ extern "C" fn begin() {}
 /// # Safety
 /// `message` has `length` bytes.
 unsafe extern "C" fn send(to: c_int, message: *const c_void, length: usize) {
-    // SAFETY: the caller's promise.
-    let bytes: &[u8] = unsafe { std::slice::from_raw_parts(message.cast(), length) };
+    check(message, length, "message");
+    let bytes: &[u8] = match length {
+        0 => &[],
+        // SAFETY: the caller's promise.
+        length => unsafe { std::slice::from_raw_parts(message.cast(), length) },
+    };
     let to = node(usize::try_from(to).unwrap_or(usize::MAX));
     let message = OutgoingMessage::new(bytes.to_vec()).channel(CHANNEL);
     if let Err(error) = runtime().node().send_timeout(to, message, Duration::MAX) {

@@ -9,8 +9,9 @@ pub(crate) mod message;
 mod modules;
 mod process;
 
+use crate::arguments::check;
 use crate::fatal;
-use crate::runtime::{init, runtime};
+use crate::runtime::{ever_begun, init, runtime};
 use crate::wait::until;
 use memory::{ADD, COMPARE_SWAP, FETCH, SET};
 use modules::Modules;
@@ -54,6 +55,7 @@ fn deliver(from: c_int, bytes: &[u8]) {
 /// `message` has `length` bytes.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn dse_arrived(from: c_int, message: *const c_void, length: usize) {
+    check(message, length, "message");
     let bytes = match length {
         0 => &[],
         // SAFETY: as dse.h demands.
@@ -82,17 +84,17 @@ extern "C" fn dse_init() {
 
 #[unsafe(no_mangle)]
 extern "C" fn dse_finalize() {
-    runtime().finalize();
+    ever_begun().finalize();
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn dse_node() -> c_int {
-    c_int::try_from(runtime().fabric.me).unwrap_or(-1)
+    c_int::try_from(ever_begun().fabric.me).unwrap_or(-1)
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn dse_nodes() -> c_int {
-    c_int::try_from(runtime().fabric.size).unwrap_or(-1)
+    c_int::try_from(ever_begun().fabric.size).unwrap_or(-1)
 }
 
 // ---- global memory

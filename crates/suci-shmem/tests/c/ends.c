@@ -78,6 +78,58 @@ int main(int argc, char **argv)
                 shmem_long_atomic_inc(&flag, 0);
         return 0;
     }
+    if (strcmp(what, "null-put") == 0)
+        shmem_int_put(NULL, NULL, 1, shmem_my_pe());
+    if (strcmp(what, "null-source") == 0)
+        shmem_putmem(&flag, NULL, 1, 0);
+    if (strcmp(what, "null-get") == 0)
+        shmem_long_get(NULL, &flag, 1, 1);
+    if (strcmp(what, "null-atomic") == 0)
+        shmem_long_atomic_inc(NULL, shmem_my_pe());
+    if (strcmp(what, "null-fetch") == 0)
+        shmem_long_atomic_fetch_nbi(NULL, &flag, shmem_my_pe());
+    if (strcmp(what, "null-wait") == 0)
+        shmem_long_wait_until(NULL, SHMEM_CMP_NE, 0);
+    if (strcmp(what, "null-some") == 0)
+        shmem_long_test_some(&flag, 1, NULL, NULL, SHMEM_CMP_EQ, 0);
+    if (strcmp(what, "null-signal") == 0)
+        shmem_signal_fetch(NULL);
+    if (strcmp(what, "null-lock") == 0)
+        shmem_set_lock(NULL);
+    if (strcmp(what, "null-reduce") == 0)
+        shmem_long_sum_reduce(SHMEM_TEAM_WORLD, NULL, ones, 1);
+    if (strcmp(what, "null-collect") == 0)
+        shmem_long_collect(SHMEM_TEAM_WORLD, sums, NULL, 1);
+    if (strcmp(what, "null-team") == 0)
+        shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 1, 1, NULL, 0, NULL);
+    if (strcmp(what, "null-context") == 0)
+        shmem_ctx_create(0, NULL);
+    if (strcmp(what, "null-version") == 0)
+        shmem_info_get_version(NULL, NULL);
+    if (strcmp(what, "null-name") == 0)
+        shmem_info_get_name(NULL);
+    if (strcmp(what, "huge") == 0)
+        shmem_long_max_reduce(SHMEM_TEAM_WORLD, sums, ones, SIZE_MAX / 4);
+    if (strcmp(what, "stride") == 0)
+        shmem_long_alltoalls(SHMEM_TEAM_WORLD, sums, ones, 0, 1, 1);
+    if (strncmp(what, "after", 5) == 0) {
+        shmem_finalize();
+        check(shmem_n_pes() == 2 && shmem_my_pe() < 2);
+        shmem_finalize();
+        if (strcmp(what, "after-put") == 0)
+            shmem_long_p(&flag, 1, shmem_my_pe());
+        if (strcmp(what, "after-barrier") == 0)
+            shmem_barrier_all();
+        if (strcmp(what, "after-wait") == 0)
+            shmem_long_wait_until(&flag, SHMEM_CMP_NE, 0);
+        if (strcmp(what, "after-lock") == 0)
+            shmem_set_lock(&lock);
+        if (strcmp(what, "after-free") == 0)
+            shmem_free(&flag);
+        if (strcmp(what, "after-init") == 0)
+            shmem_init();
+        return 0;
+    }
     /* Nobody sets it: some wait for it, some in a barrier. */
     if (shmem_my_pe() == 0)
         shmem_long_wait_until(&flag, SHMEM_CMP_NE, 0);

@@ -5,6 +5,7 @@ use crate::toolchain::{crate_dir, oshrun, packaging, prefix, run};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 fn fresh(name: &str) -> PathBuf {
     let dir = prefix().join(name);
@@ -54,35 +55,153 @@ fn a_folder_of_libraries_is_below_the_prefix() {
     assert!(String::from_utf8_lossy(&refused.stderr).contains("not below PREFIX"));
 }
 
-/// Installs the packages with dpkg into a root of their own, and compiles by what is there.
-#[test]
-fn the_debian_packages_install() {
-    let (out, root) = (fresh("deb"), fresh("root"));
-    let uncompressed = ("DPKG_DEB_COMPRESSOR_TYPE", "none");
-    run(packaging("deb.sh")
-        .arg(&out)
-        .env(uncompressed.0, uncompressed.1));
+/// The Debian packages.
+fn packages() -> Vec<PathBuf> {
+    static PACKAGES: OnceLock<Vec<PathBuf>> = OnceLock::new();
+    let packages = PACKAGES.get_or_init(|| {
+        let out = fresh("deb");
+        let mut pack = packaging("deb.sh");
+        run(pack.arg(&out).env("DPKG_DEB_COMPRESSOR_TYPE", "none"));
+        let packages = fs::read_dir(&out).unwrap();
+        packages.map(|entry| entry.unwrap().path()).collect()
+    });
+    assert_eq!(packages.len(), 2, "{packages:?}");
+    packages.clone()
+}
+
+/// A root of its own for dpkg.
+fn empty_root(name: &str) -> PathBuf {
+    let root = fresh(name);
     let admin = root.join("var/lib/dpkg");
-    for dir in ["updates", "info", "triggers"] {
+    for dir in ["updates", "info", "triggers", "alternatives"] {
         fs::create_dir_all(admin.join(dir)).unwrap();
     }
+    fs::create_dir_all(root.join("etc/alternatives")).unwrap();
+    fs::create_dir_all(root.join("var/log")).unwrap();
     for file in ["status", "available"] {
         fs::write(admin.join(file), "").unwrap();
     }
-    let packages = fs::read_dir(&out).unwrap();
-    let packages: Vec<_> = packages.map(|entry| entry.unwrap().path()).collect();
-    assert_eq!(packages.len(), 2, "{packages:?}");
-    let mut install = Command::new("dpkg");
-    install.arg(format!("--root={}", root.display()));
-    install.args(["--force-depends", "--force-not-root", "--log=/dev/null"]);
-    run(install.arg("--install").args(&packages));
-    assert!(root.join("usr/share/man/man1/oshcc.1.gz").exists());
+    root
+}
+
+fn dpkg(root: &Path, arguments: &[&str], packages: &[PathBuf]) {
+    let mut dpkg = Command::new("dpkg");
+    dpkg.arg(format!("--root={}", root.display()));
+    let forced = ["--force-depends", "--force-not-root"];
+    dpkg.args(forced).arg("--force-script-chrootless");
+    dpkg.arg("--log=/dev/null").args(arguments);
+    run(dpkg.args(packages));
+}
+
+/// Installs the packages with dpkg into a root of their own, and compiles by what is there.
+#[test]
+fn the_debian_packages_install() {
+    let root = empty_root("root");
+    dpkg(&root, &["--install"], &packages());
+    let bin = root.join("usr/bin");
+    for name in ["oshcc", "oshc++", "oshrun"] {
+        let chosen = PathBuf::from(format!("/etc/alternatives/{name}"));
+        assert_eq!(fs::read_link(bin.join(name)).unwrap(), chosen);
+        let choice = root.join(format!("etc/alternatives/{name}"));
+        let choice = fs::read_link(choice).unwrap();
+        assert_eq!(choice, PathBuf::from(format!("/usr/bin/{name}.suci")));
+    }
+    assert!(root.join("usr/share/man/man1/oshcc.suci.1.gz").exists());
     let program = root.join("basics");
-    let mut compile = Command::new(root.join("usr/bin/oshcc"));
-    compile.arg(crate_dir().join("tests/c/basics.c"));
-    run(compile.args(["-lm", "-o"]).arg(&program));
-    let oshrun = Path::new("usr/bin/oshrun");
-    let mut start = Command::new("timeout");
-    start.arg("120").arg(root.join(oshrun));
-    run(start.args(["-n", "2"]).arg(&program));
+    for (wrapper, language) in [("oshcc.suci", "c"), ("oshc++.suci", "c++")] {
+        let mut compile = Command::new(bin.join(wrapper));
+        compile.args(["-x", language]);
+        compile.arg(crate_dir().join("tests/c/basics.c"));
+        run(compile.args(["-x", "none", "-lm", "-o"]).arg(&program));
+        let mut start = Command::new("timeout");
+        start.arg("120").arg(bin.join("oshrun.suci"));
+        run(start.args(["-n", "2"]).arg(&program));
+    }
+    dpkg(&root, &["--remove", "libsma-dev"], &[]);
+    assert!(fs::read_link(bin.join("oshcc")).is_err());
+}
+
+/// Debian's packages of Open MPI have commands and pages of the same names, as files.
+#[test]
+fn the_debian_packages_stay_beside_those_of_open_mpi() {
+    let other = fresh("other");
+    let (bin, man) = (other.join("usr/bin"), other.join("usr/share/man/man1"));
+    for dir in [&bin, &man, &other.join("DEBIAN")] {
+        fs::create_dir_all(dir).unwrap();
+    }
+    for name in ["oshcc", "oshc++", "oshrun"] {
+        std::os::unix::fs::symlink("opal_wrapper", bin.join(name)).unwrap();
+        fs::write(man.join(format!("{name}.1.gz")), "theirs").unwrap();
+    }
+    let control = "Package: openmpi\nVersion: 1\nArchitecture: all\nMaintainer: n <n@localhost>\n";
+    let control = format!("{control}Description: as Open MPI\n");
+    fs::write(other.join("DEBIAN/control"), control).unwrap();
+    let package = prefix().join("openmpi.deb");
+    run(Command::new("dpkg-deb")
+        .arg("--build")
+        .args([&other, &package]));
+    for first in [true, false] {
+        let root = empty_root(if first { "first" } else { "last" });
+        let theirs = vec![package.clone()];
+        let (before, after) = match first {
+            true => (packages(), theirs),
+            false => (theirs, packages()),
+        };
+        dpkg(&root, &["--install"], &before);
+        dpkg(&root, &["--install"], &after);
+        for name in ["oshcc", "oshc++", "oshrun"] {
+            let link = fs::read_link(root.join("usr/bin").join(name)).unwrap();
+            assert_eq!(link, PathBuf::from("opal_wrapper"), "{first}");
+            assert!(root.join(format!("usr/bin/{name}.suci")).exists());
+        }
+        dpkg(&root, &["--remove", "libsma-dev"], &[]);
+        let link = fs::read_link(root.join("usr/bin/oshcc")).unwrap();
+        assert_eq!(link, PathBuf::from("opal_wrapper"), "{first}");
+    }
+}
+
+/// A program finds a library in one of the linker's folders only once the linker's cache knows it.
+#[test]
+fn root_refreshes_the_cache_of_the_dynamic_linker() {
+    let work = fresh("ldconfig");
+    let (lib, ran) = (work.join("lib"), work.join("ran"));
+    let script = format!(
+        "#!/bin/sh\nif [ $# -gt 0 ]; then echo '{}: (from a test)'; else touch {}; fi\n",
+        lib.display(),
+        ran.display()
+    );
+    let fake = work.join("ldconfig");
+    fs::write(&fake, script).unwrap();
+    run(Command::new("chmod").arg("755").arg(&fake));
+    let path = std::env::var("PATH").unwrap();
+    let path = format!("{}:{path}", work.display());
+    let install = |libdir: &Path, destdir: &str| {
+        let _ = fs::remove_file(&ran);
+        let mut install = packaging("install.sh");
+        install.env("PREFIX", &work).env("LIBDIR", libdir);
+        run(install.env("DESTDIR", destdir).env("PATH", &path));
+        ran.exists()
+    };
+    assert!(!install(&work.join("lib/elsewhere"), ""));
+    assert!(install(&lib, ""));
+    let stage = work.join("stage");
+    assert!(!install(&lib, stage.to_str().unwrap()));
+}
+
+/// The name for the number of processes may stand behind other options.
+#[test]
+fn oshrun_takes_its_options_in_any_order() {
+    let program = prefix().join("count.sh");
+    fs::write(&program, "#!/bin/sh\necho $SUCI_SIZE \"$@\"\n").unwrap();
+    run(Command::new("chmod").arg("755").arg(&program));
+    for options in [
+        &["-np", "2"] as &[&str],
+        &["--plain", "-np", "2"],
+        &["--faults", "loss=0", "-np", "2", "--"],
+        &["--kill-on-failure", "--processes", "2"],
+    ] {
+        let mut oshrun = Command::new(prefix().join("bin/oshrun"));
+        let said = run(oshrun.args(options).arg(&program).args(["-np", "3"]));
+        assert_eq!(said, "2 -np 3\n2 -np 3\n");
+    }
 }

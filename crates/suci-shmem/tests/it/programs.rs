@@ -134,6 +134,62 @@ fn a_child_of_a_fork_ends_with_its_own_status() {
     assert!(ended.status.success() && err.is_empty(), "{err}");
 }
 
+const AFTER: &str = "shmem_finalize() was called: call no function of OpenSHMEM after it";
+
+/// F16, F35: a process that begins late, and one that is stopped, both for longer than the silence
+/// timeout, are waited for. How long, `SUCI_TEST_SILENCE` says, in seconds.
+#[test]
+fn f16_f35_a_process_that_starts_late_or_is_stopped_ends_no_job() {
+    let program = compile("late.c", "oshcc", "gcc", &["-std=gnu11"]);
+    let seconds = std::env::var("SUCI_TEST_SILENCE").unwrap_or_else(|_| "12".to_owned());
+    for options in [&[] as &[&str], &["--faults", "loss=0"]] {
+        let said = run(oshrun(&program, 3, options).arg(&seconds));
+        assert_eq!(said, "all went on\n");
+    }
+    println!(
+        "figure: late by {seconds} s, stopped for {seconds} s, with and without shared memory"
+    );
+}
+
+/// F35: a program may set a limit.
+#[test]
+fn f35_silence_counts_if_a_variable_says_so() {
+    let program = compile("late.c", "oshcc", "gcc", &["-std=gnu11"]);
+    let mut command = oshrun(&program, 3, &[]);
+    let ended = output(command.arg("30").env("SHMEM_SILENCE_TIMEOUT", "1.5"));
+    let (_, err) = texts(&ended);
+    let told = err.contains("PE 1 does not answer") && !err.contains("group");
+    assert!(!ended.status.success() && told, "{err}");
+    let mut command = oshrun(&program, 3, &[]);
+    let ended = output(command.env("SHMEM_SILENCE_TIMEOUT", "soon"));
+    assert!(texts(&ended).1.contains("SHMEM_SILENCE_TIMEOUT is soon"));
+}
+
+/// Each header by itself, in each language and by each compiler.
+#[test]
+fn headers_cause_no_warning() {
+    let c = ["-std=c99", "-std=gnu99", "-std=c11", "-std=c2x"];
+    let cpp = ["-std=c++11", "-std=c++17", "-std=c++20"];
+    for header in ["shmem.h", "pshmem.h", "dse.h"] {
+        let source = crate::toolchain::prefix().join(format!("only-{header}.c"));
+        std::fs::write(&source, format!("#include <{header}>\n")).unwrap();
+        for (wrapper, compiler, language, standards) in [
+            ("oshcc", "gcc", "c", &c[..]),
+            ("oshcc", "clang", "c", &c[..]),
+            ("oshc++", "g++", "c++", &cpp[..]),
+            ("oshc++", "clang++", "c++", &cpp[..]),
+        ] {
+            for standard in standards {
+                let wrapper = crate::toolchain::prefix().join("bin").join(wrapper);
+                let mut command = Command::new(wrapper);
+                command.env("CC", compiler).env("CXX", compiler);
+                command.args(["-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only"]);
+                run(command.args([standard, "-x", language]).arg(&source));
+            }
+        }
+    }
+}
+
 #[test]
 fn misuse_is_told() {
     let program = compile("ends.c", "oshcc", "gcc", C);
@@ -144,6 +200,29 @@ fn misuse_is_told() {
         ("unset", "PE 1: no PE has the lock at 0x"),
         ("twice", "PE 1: this PE has the lock at 0x"),
         ("lengths", "bytes instead of"),
+        ("null-put", "dest is null: pass memory of 1 elements"),
+        ("null-source", "source is null"),
+        ("null-get", "dest is null"),
+        ("null-atomic", "the address of the integer is null"),
+        ("null-fetch", "fetch is null"),
+        ("null-wait", "ivar is null"),
+        ("null-some", "indices is null"),
+        ("null-signal", "sig_addr is null"),
+        ("null-lock", "lock is null"),
+        ("null-reduce", "dest is null"),
+        ("null-collect", "source is null"),
+        ("null-team", "new_team is null"),
+        ("null-context", "ctx is null"),
+        ("null-version", "major is null"),
+        ("null-name", "name is null"),
+        ("huge", "more than there is memory"),
+        ("stride", "the strides are 0 and 1: pass 1 or more"),
+        ("after-put", AFTER),
+        ("after-barrier", AFTER),
+        ("after-wait", AFTER),
+        ("after-lock", AFTER),
+        ("after-free", AFTER),
+        ("after-init", AFTER),
     ] {
         let ended = output(oshrun(&program, 2, &[]).arg(misuse));
         let (_, err) = texts(&ended);

@@ -7,6 +7,7 @@ use clap::Parser;
 use suci_proto::ControllerChoice;
 use suci_proto::time::Duration;
 use suci_sim::ladder::{Rung, Spread};
+use suci_sim::scheduler::Scheduler;
 
 /// Goodput over ladders of simulated links: loss by round trip, for each controller.
 ///
@@ -41,6 +42,15 @@ struct LadderArgs {
     /// Receive buffer, in bytes as the kernel charges
     #[arg(long, default_value_t = 8 << 20)]
     recv_buffer: u64,
+    /// Busy hosts: time for which each process runs in a period, in microseconds
+    #[arg(long, value_name = "MICROSECONDS")]
+    runs: Option<u64>,
+    /// Time in which all programs of a busy host have their turns, in microseconds
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = 10_000)]
+    period: u64,
+    /// Chance in a million that a host stops its process for 5 to 100 ms, at each point of a cycle
+    #[arg(long, value_name = "PPM", default_value_t = 0)]
+    stops: u32,
 }
 
 fn main() -> ExitCode {
@@ -90,8 +100,19 @@ fn rung(args: &LadderArgs, controller: ControllerChoice, round_trip: u64, loss: 
         rate,
         queue: Duration::from_secs_f64(args.queue as f64 / rate as f64),
         recv_buffer: args.recv_buffer,
+        scheduler: scheduler(args),
         controller,
     }
+}
+
+/// Returns how busy the hosts are, if they are.
+fn scheduler(args: &LadderArgs) -> Option<Scheduler> {
+    let busy = args.runs.is_some() || args.stops > 0;
+    busy.then(|| Scheduler {
+        runs: Duration::from_micros(args.runs.unwrap_or(args.period)),
+        period: Duration::from_micros(args.period),
+        stops: args.stops,
+    })
 }
 
 /// Runs all seeds of a rung, half of them at a time. A run that breaks a promise counts as 0.

@@ -35,6 +35,7 @@ impl Process {
                 cx.tally.interrupts += 1;
                 cx.now += Duration::from_nanos(cx.rng.range(0, nanos(LONGEST_INTERRUPT)));
             }
+            self.stop_now_and_then(cx);
         }
         Ok(count)
     }
@@ -105,21 +106,19 @@ impl Process {
         self.engine
             .handle_train(cx.now, &arrival, first.bytes.len(), &mut bytes);
         // Data belongs to the present session, unless the packet before it begins the next one.
-        let session = match is_data(first) {
-            true => present,
-            false => session(&self.engine),
-        };
-        let session = session.unwrap_or_default();
+        let after = session(&self.engine);
+        let session = if is_data(first) { present } else { after };
+        let (session, surely) = (session.unwrap_or_default(), session == after);
         if again {
             let refused = invariants::refused(&self.engine, cx.sealed);
             invariants::repeated(refused > before, first.order)?;
         } else if invariants::refused(&self.engine, cx.sealed) == before {
             for packet in train.iter().filter(|packet| is_data(packet)) {
                 self.handed.insert(packet.order);
-                cx.oracle.taken(self.id, &packet.carries, session);
+                cx.oracle.taken(self.id, &packet.carries, session, surely);
             }
             if opens && self.is_up(sender) {
-                cx.oracle.taken(self.id, &first.carries, session);
+                cx.oracle.taken(self.id, &first.carries, session, surely);
             }
             if self.insider && is_data(first) {
                 self.contradict(cx, &arrival, first);

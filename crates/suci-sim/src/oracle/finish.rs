@@ -37,13 +37,11 @@ impl Oracle {
     }
 
     /// Returns true if every message of living processes is settled: the end of a liveness run.
+    /// `Delivered` says that the peer's library holds a message (promise 3), so its program may
+    /// still have to take it.
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        let mut open = self
-            .open
-            .iter()
-            .filter(|((process, _), _)| self.lives(*process));
-        open.all(|(_, tokens)| tokens.iter().all(|token| self.is_arrived(*token)))
+        self.finish().is_ok()
     }
 
     /// Returns the bytes that are still to come from one process to one node, at most: with every

@@ -59,7 +59,8 @@ impl Oracle {
                 self.judge(process)?;
             }
         }
-        self.judge_contacts_due(now)
+        self.judge_contacts_due(now)?;
+        self.judge_questions_due(now)
     }
 
     /// Checks a process that closed in order: every message that it sent must be settled.

@@ -17,6 +17,7 @@ mod credit;
 mod finish;
 mod first;
 pub mod groups;
+mod question;
 mod receiver;
 pub mod remote;
 mod sender;
@@ -69,7 +70,8 @@ pub enum Kind {
     OutcomeInvented,
     /// Accepted, both processes alive, the network mended: it must have arrived.
     Undelivered,
-    /// The first message between two processes took longer than lost packets explain.
+    /// A message took longer than lost packets explain: the first one between two processes, or one
+    /// to a node whose slots are shared.
     Late,
     /// `Up`, `Lost`, `Quiet` or `Ended` that does not fit the ones before, or the peer.
     Events,
@@ -318,6 +320,7 @@ pub struct Oracle {
     suspended: BTreeSet<(u32, u32)>,
     firsts: first::Firsts,
     contacts: contact::Contacts,
+    questions: question::Questions,
     /// Processes by node, in the order of their starts.
     by_node: BTreeMap<u32, Vec<ProcId>>,
     shaken: bool,
@@ -481,6 +484,7 @@ impl Oracle {
         stream.tokens.push(name.token);
         self.note_first(now, name.from, name.token);
         self.note_contact(now, name.from, &spec, name.token);
+        self.note_question(now, name.from, spec.to, name.token);
         self.open
             .entry((name.from, spec.to))
             .or_default()
@@ -575,8 +579,15 @@ impl Oracle {
     }
 
     /// Notes that the library of `process` took a packet with these parts, after it was
-    /// [`handed`](Self::handed), in its session of this number with the sender.
-    pub fn taken(&mut self, process: ProcId, carries: &[Carried], session: SessionNumber) {
+    /// [`handed`](Self::handed), in its session of this number with the sender; `surely` unless
+    /// that session ended meanwhile, perhaps before the library read the packet to its end.
+    pub fn taken(
+        &mut self,
+        process: ProcId,
+        carries: &[Carried],
+        session: SessionNumber,
+        surely: bool,
+    ) {
         let node = self.node_of(process);
         for carried in carries {
             let record = self.record_mut(carried.token);
@@ -584,7 +595,7 @@ impl Oracle {
                 continue;
             };
             match carried.what {
-                What::Void => record.void_handed = true,
+                What::Void => record.void_handed |= surely,
                 What::Bytes if !record.taken.contains(&(process, session)) => {
                     record.taken.push((process, session));
                 }

@@ -19,12 +19,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use suci_layers::sockets::{
     Address, ConnectionFailure, MAX_WINDOW, OPEN_TIMEOUT, RefusedCode, SocketKind,
 };
-use suci_proto::time::Instant;
+use suci_proto::RefusedReason;
+use suci_proto::time::{Duration, Instant};
 
 use super::{Kind, Verdict, Violation, broken};
 use crate::packet::ProcId;
 use crate::rng::mix;
 use crate::sockets::OFFERED;
+
+/// Longest time for which a question that asks for the process of a node goes on.
+const SHARED_QUESTION: Duration = Duration::from_secs(1);
 
 /// An end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -109,6 +113,8 @@ pub struct SocketOracle {
     open: BTreeSet<(ProcId, Held)>,
     /// Nodes whose session ended or was lost, or of which one was gone (then both are the same).
     troubles: Vec<(u32, u32, Instant)>,
+    /// Starts (true) and ends of the processes of nodes, in order.
+    lives: Vec<(u32, Instant, bool)>,
     /// Listeners that were closed.
     unheard: Vec<(u32, u16, Instant)>,
     /// A node asks for connections of which nothing is known here, and confirms none.
@@ -343,8 +349,14 @@ impl SocketOracle {
         self.troubles.push((low, high, now));
     }
 
+    /// Notes that a process of a node starts.
+    pub fn process_started(&mut self, node: u32, now: Instant) {
+        self.lives.push((node, now, true));
+    }
+
     /// Notes that a process is gone, or closes.
     pub fn process_stopped(&mut self, process: ProcId, node: u32, now: Instant) {
+        self.lives.push((node, now, false));
         self.troubles.push((node, node, now));
         self.open.retain(|(of, _)| *of != process);
     }
@@ -395,6 +407,14 @@ impl SocketOracle {
         !connection.accepted && (self.has_silent || self.connections.iter().any(competes))
     }
 
+    /// Returns true if no process of a node ran at `at` or shortly before: a connection shares the
+    /// question that an earlier one asked.
+    fn was_absent(&self, node: u32, at: Instant) -> bool {
+        let until = self.lives.iter().take_while(|(_, noted, _)| *noted <= at);
+        let last = until.filter(|(of, ..)| *of == node).last();
+        !last.is_some_and(|(_, noted, starts)| *starts && at.since(*noted) > SHARED_QUESTION)
+    }
+
     /// Returns true if something happened that explains a failure.
     fn explains(&self, failed: &Failed) -> bool {
         let Some(connection) = self.connections.get(failed.held.0) else {
@@ -422,7 +442,17 @@ impl SocketOracle {
                 let late = !connection.accepted && failed.at >= connection.began + OPEN_TIMEOUT;
                 late || unheard() || troubled() || self.gives_way(connection)
             }
-            ConnectionFailure::NoProcess | ConnectionFailure::Unreachable => troubled(),
+            ConnectionFailure::NoProcess => {
+                troubled() || self.was_absent(nodes[1], connection.began)
+            }
+            ConnectionFailure::Unreachable => troubled(),
+            // The other node does not know yet that an earlier process of this one ended.
+            ConnectionFailure::Rejected(RefusedReason::DuplicateNode) => {
+                let restarted = |&(low, high, at): &(u32, u32, Instant)| {
+                    low == high && nodes.contains(&low) && at <= failed.at
+                };
+                self.troubles.iter().any(restarted)
+            }
             _ => false,
         }
     }

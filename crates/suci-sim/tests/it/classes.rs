@@ -1,7 +1,7 @@
 //! How soon a message of a higher class overtakes bulk: after one train of packets, once the
 //! program's present call has ended, which takes a millisecond at most at either end.
 //!
-//! The programs are those of a parameter server. Host 0 sends each of three workers 64 MiB, in
+//! The programs are those of a parameter server. Host 0 sends each of three workers 72 MiB, in
 //! messages of 4 MiB, and gets gradients of 4 MiB from each. Questions and answers cross that.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
@@ -21,8 +21,8 @@ const TRAIN: usize = MAX_DATAGRAM;
 
 const WORKERS: usize = 3;
 const PART: u64 = 4 << 20;
-/// Parts of the model, which has 64 MiB.
-const PARTS: usize = 16;
+/// Parts of the model, which has 72 MiB.
+const PARTS: usize = 18;
 
 const BULK_CHANNEL: u32 = 0;
 const URGENT_CHANNEL: u32 = 7;

@@ -56,7 +56,7 @@ struct Taken {
 }
 
 /// A server on host 0 that knows no peer, and clients on the others that know it.
-fn newcomers(clients: usize, recv_buffer: u64) -> Options {
+pub(crate) fn newcomers(clients: usize, recv_buffer: u64) -> Options {
     let mut options = Options::quiet(clients + 1);
     options.clients = clients;
     options.star = true;
@@ -187,6 +187,40 @@ fn f31_one_faulty_packet_delays_a_first_answer_by_a_few_probe_timeouts() {
     assert!(late.is_empty(), "{}", late.join("\n"));
 }
 
+/// The first packets of an end are lost, as many as use up the smallest grant: the other end, which
+/// hears nothing, asks. Its question lets another packet go. Without it both sides would be silent
+/// for `CREDIT_LAPSE`, 10 s.
+#[test]
+fn f19_a_newcomer_whose_first_packets_are_lost_is_asked() {
+    const MESSAGE: u64 = 2_000;
+    for recv_buffer in BUFFERS {
+        for (lost, by_client) in (1..=2).flat_map(|lost| [(lost, true), (lost, false)]) {
+            let options = newcomers(1, recv_buffer);
+            // Each loss in a row doubles the probe timeout, at either end.
+            let bound = UNMEASURED * (5 + 2 * (1 << lost));
+            let mut world = world(options);
+            let mut left = lost;
+            world.filter = Some(Box::new(move |_, packet| {
+                let data = packet.bytes.first() == Some(&0x10);
+                let falls = left > 0 && data && (packet.source != 0) == by_client;
+                left -= u32::from(falls);
+                falls
+            }));
+            let begin = world.now;
+            send(&mut world, 1, 1, spec(1, 0, MESSAGE));
+            while world.oracle.delivered() == 0 {
+                let time = world.now.since(begin);
+                let who = if by_client { "client" } else { "server" };
+                assert!(
+                    time < bound,
+                    "{lost} lost of the {who}, {recv_buffer} B: {time:?}"
+                );
+                ok(world.run_for(MS));
+            }
+        }
+    }
+}
+
 /// The state of the nodes that called before.
 #[derive(Clone, Copy, Debug)]
 enum Earlier {
@@ -198,7 +232,7 @@ enum Earlier {
 
 /// Each of `hosts` asks the first one at the same time. Returns how long it takes until all have
 /// its answer; `None` if that is longer than `limit`.
-fn all_answered(
+pub(crate) fn all_answered(
     world: &mut World,
     hosts: core::ops::Range<usize>,
     limit: Duration,
@@ -220,7 +254,7 @@ fn all_answered(
 }
 
 /// The number of refusals for want of room: there must be none while there are peer slots.
-fn refusals(world: &World, hosts: core::ops::Range<usize>) -> usize {
+pub(crate) fn refusals(world: &World, hosts: core::ops::Range<usize>) -> usize {
     let refused = |host| {
         let events = world.events(host);
         let refused = |(_, event): &(Instant, Event)| matches!(event, Event::Refused { .. });

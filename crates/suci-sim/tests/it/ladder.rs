@@ -7,6 +7,9 @@ use suci_proto::time::Duration;
 use suci_sim::ladder::{Rung, Spread};
 use suci_sim::options::{Options, Step};
 use suci_sim::oracle::Spec;
+use suci_sim::profiles::Profile;
+use suci_sim::runner::run_seed;
+use suci_sim::scheduler::Scheduler;
 use suci_sim::workload::Sent;
 use suci_sim::world::World;
 
@@ -67,6 +70,59 @@ fn a_small_buffer_is_no_reason_to_crawl() {
     };
     let spread = climb(rung, Duration::from_millis(1_000));
     assert!(spread.least > 80_000_000, "{spread:?}");
+}
+
+/// F33: both hosts run their process for 1 ms of each 10, and the path takes 20 ms. The sender is
+/// owed what the pace earned while it waited for its turn. Without that it had 11 of 50 Mbit/s.
+#[test]
+fn f33_busy_hosts_fill_a_long_path() {
+    let rung = Rung {
+        rate: 6_250_000,
+        queue: Duration::from_millis(20),
+        scheduler: Some(busy_scheduler(0)),
+        ..Rung::gigabit(0, Duration::from_millis(20), ControllerChoice::Wan)
+    };
+    let spread = climb(rung, Duration::from_millis(5_000));
+    println!("figure: {spread:?}");
+    assert!(spread.least > 35_000_000, "{spread:?}");
+}
+
+/// F33: the hosts stop their process for 5 to 100 ms now and then, also between building a train
+/// and sending it.
+#[test]
+fn f33_hosts_that_stop_their_process_anywhere_fill_a_long_path() {
+    let rung = Rung {
+        rate: 6_250_000,
+        queue: Duration::from_millis(20),
+        scheduler: Some(Scheduler {
+            runs: MS,
+            period: MS,
+            stops: 500,
+        }),
+        ..Rung::gigabit(0, Duration::from_millis(20), ControllerChoice::Wan)
+    };
+    let spread = climb(rung, Duration::from_millis(5_000));
+    println!("figure: {spread:?}");
+    assert!(spread.least > 30_000_000, "{spread:?}");
+}
+
+/// A process runs for 1 ms of each 10, and may be stopped at any point with this chance in a
+/// million.
+fn busy_scheduler(stops: u32) -> Scheduler {
+    Scheduler {
+        runs: MS,
+        period: MS * 10,
+        stops,
+    }
+}
+
+/// F33: many runs on busy hosts keep all promises.
+#[test]
+fn f33_promises_hold_on_busy_hosts() {
+    for seed in 0..40 {
+        let outcome = run_seed(seed, Profile::Busy, None, false);
+        assert_eq!(outcome.failure, None, "seed {seed}");
+    }
 }
 
 /// The buffer that Linux grants by default: 212,992 B, counted double.

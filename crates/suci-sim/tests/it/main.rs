@@ -15,4 +15,5 @@ mod reordering;
 mod routes;
 mod scenario;
 mod sealed;
+mod slots;
 mod sockets;

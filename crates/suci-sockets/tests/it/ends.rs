@@ -123,20 +123,55 @@ fn a_node_that_closes_does_not_wait_for_connections_that_never_opened() {
     }
 }
 
+/// F25: nobody has the port, from the start or after the process ended. Connections are refused at
+/// once, as by TCP, each time.
 #[test]
-fn a_port_where_no_process_answers_refuses() {
-    let client = suci::Node::builder()
-        .id(NodeId(1))
-        .silence_timeout(Duration::from_millis(500))
-        .open_threads(1)
-        .unwrap();
-    let gone = node(0, 1);
-    let address = gone.local_addr();
-    gone.close(PATIENCE).unwrap();
-    drop(gone);
+fn f25_a_port_where_no_process_answers_refuses_at_once() {
+    let mut longest = Duration::ZERO;
+    for (is_met, threads) in [(false, 1), (true, 1), (false, 2), (true, 2)] {
+        let (client, server) = (node(1, threads), node(0, 1));
+        client.add_peer(NodeId(0), server.local_addr()).unwrap();
+        if is_met {
+            let listener = SuciListener::bind(&server, 80).unwrap();
+            drop(SuciStream::connect(&client, at(80)).unwrap());
+            drop(listener);
+        }
+        server.close(PATIENCE).unwrap();
+        drop(server);
+        for _ in 0..5 {
+            let began = Instant::now();
+            let error = SuciStream::connect(&client, at(80)).unwrap_err();
+            longest = longest.max(began.elapsed());
+            assert_eq!(error.kind(), ErrorKind::ConnectionRefused, "{error}");
+        }
+    }
+    println!("figure: refused after {longest:?} at most");
+    assert!(longest < Duration::from_secs(1), "{longest:?}");
+}
+
+/// F25: a client that tries again and again connects when the server is there, and finds nothing
+/// left of the earlier attempts.
+#[test]
+fn f25_attempts_that_were_refused_leave_nothing_to_accept() {
+    let client = node(1, 1);
+    let reserved = node(0, 1);
+    let address = reserved.local_addr();
+    reserved.close(PATIENCE).unwrap();
+    drop(reserved);
     client.add_peer(NodeId(0), address).unwrap();
-    let error = SuciStream::connect(&client, at(80)).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::ConnectionRefused, "{error}");
+    for _ in 0..20 {
+        let error = SuciStream::connect(&client, at(80)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ConnectionRefused, "{error}");
+    }
+    let server = suci::Node::builder().id(NodeId(0)).listen(address);
+    let server = server.accept(suci::AcceptPolicy::Anyone).open_threads(1);
+    let listener = SuciListener::bind(&server.unwrap(), 80).unwrap();
+    let mut stream = SuciStream::connect(&client, at(80)).unwrap();
+    stream.write_all(b"x").unwrap();
+    let (mut accepted, _) = listener.accept().unwrap();
+    accepted.read_exact(&mut [0]).unwrap();
+    listener.set_nonblocking(true);
+    assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
 }
 
 #[test]

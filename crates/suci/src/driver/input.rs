@@ -3,6 +3,7 @@
 use super::Driver;
 use crate::clock::Clock;
 use crate::error::Error;
+use crate::launcher::{Launcher, Notice};
 use crate::shared::{CrossShardMessage, CrossShardQueue};
 use std::io::{self, ErrorKind};
 use std::time::Duration;
@@ -188,34 +189,52 @@ impl Driver {
         any
     }
 
-    /// Reads from the launcher which processes have ended, and tells the engine once the socket is
-    /// empty: packets that an ended process sent come first. Notices for other shards are
-    /// forwarded.
+    /// Reads from the launcher which processes have ended and which it supervises, and tells the
+    /// engine once the socket is empty: packets that an ended process sent come first. Notices for
+    /// other shards are forwarded.
     #[cold]
     pub(super) fn take_notices(&mut self) {
         let now = self.now;
         if let Some(launcher) = self.launcher.as_mut().filter(|it| it.is_due(now))
             && self.notices.is_empty()
-            && !launcher.read(now, &mut self.notices)
         {
-            self.launcher = None;
+            launcher.read(now, &mut self.notices);
         }
         if !self.last_poll.drained {
             return;
         }
+        let reads = self.launcher.is_some();
         let Self {
             notices,
             cross_shard,
             engine,
             ..
         } = self;
-        notices.retain(|notice| match cross_shard.as_mut() {
-            Some(cross_shard) if !cross_shard.owns(notice.node) => !cross_shard.tell(*notice),
-            _ => {
-                engine.on_process_ended(now, notice.node, notice.for_good);
+        notices.retain(|notice| match (*notice, cross_shard.as_mut()) {
+            (Notice::Ended { node, .. }, Some(cross_shard)) if !cross_shard.owns(node) => {
+                !cross_shard.tell(node, *notice)
+            }
+            (Notice::Ended { node, end }, _) => {
+                engine.on_process_ended(now, node, end);
                 false
             }
+            (
+                Notice::Supervised {
+                    first,
+                    last,
+                    supervised,
+                },
+                cross_shard,
+            ) => {
+                engine.set_supervised(first.0..=last.0, supervised);
+                // Each shard has some of the nodes.
+                let others = cross_shard.filter(|_| reads);
+                others.is_some_and(|others| !others.tell_all(*notice))
+            }
         });
+        if notices.is_empty() && self.launcher.as_ref().is_some_and(Launcher::is_closed) {
+            self.launcher = None;
+        }
         if let Some(cross_shard) = cross_shard {
             cross_shard.wake();
         }

@@ -71,6 +71,12 @@ impl Driver {
         self.coalescer.on_left_output();
     }
 
+    /// Leaves all output to the next call or the helper, as after an output that stopped early.
+    pub(crate) fn leave_output(&mut self) {
+        self.tx_incomplete = true;
+        self.coalescer.on_left_output();
+    }
+
     /// Sends only output that is more urgent than the rest of the last output, even if that waits
     /// for a poll of the socket.
     pub(crate) fn output_urgent(&mut self) -> Result<(), Error> {

@@ -80,10 +80,10 @@ impl Node {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use suci::{AddressBook, Node, NodeId};
+    /// # use suci::{Node, NodeId};
     /// use suci::remote::{AtomicOp, Rights, Width};
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let mut node = Node::builder().id(NodeId(0)).book(AddressBook::new()).open()?;
+    /// # let mut node = Node::builder().id(NodeId(0)).open()?;
     /// let flags = node.allocate_region(8, Rights::WRITE | Rights::ATOMIC)?;
     /// # flags.atomic(0, Width::Bits64, AtomicOp::Set(1))?;
     /// let flag = || flags.atomic(0, Width::Bits64, AtomicOp::Fetch).ok();

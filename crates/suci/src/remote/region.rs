@@ -25,10 +25,10 @@ use suci_layers::remote::{Memory, Regions, TooManyRegions};
 /// more.
 ///
 /// ```
-/// # use suci::{AddressBook, Node, NodeId};
+/// # use suci::{Node, NodeId};
 /// use suci::remote::Rights;
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let mut node = Node::builder().id(NodeId(0)).book(AddressBook::new()).open()?;
+/// # let mut node = Node::builder().id(NodeId(0)).open()?;
 /// let counters = node.allocate_region(64, Rights::READ | Rights::WRITE | Rights::ATOMIC)?;
 /// // Usually another node's program does this, which was sent the handle.
 /// let handle = counters.handle();

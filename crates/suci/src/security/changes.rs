@@ -414,7 +414,7 @@ mod tests {
     const NOW: Instant = Instant::from_nanos(1_000_000_000);
 
     fn key(byte: u8) -> ClusterKey {
-        ClusterKey::from_bytes([byte; 32])
+        ClusterKey::from_bytes(&[byte; 32])
     }
 
     fn of_all(renewal: Option<Renewal>) -> Vec<(Option<NodeId>, Renewal)> {
@@ -573,7 +573,7 @@ mod tests {
     }
 
     fn node_key(byte: u8) -> NodeKey {
-        NodeKey::from_bytes([byte; 32]).unwrap()
+        NodeKey::from_bytes(&[byte; 32]).unwrap()
     }
 
     /// The keys of nodes 1 to 3 as node 1 has them, with `more` lines.

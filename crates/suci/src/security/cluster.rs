@@ -4,6 +4,7 @@ use super::handshake::{self, MESSAGE};
 use super::key::{ClusterKey, Keyring};
 use super::noise::Start;
 use super::packet::Cipher;
+use super::secret::on_cleared_stack;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 use suci_proto::security::{HandshakeError, Handshakes, Initiator, Responder};
@@ -48,7 +49,8 @@ impl fmt::Debug for ClusterHandshakes {
 }
 
 fn starts(keys: &Keyring) -> Vec<Arc<Start>> {
-    let start = |key: &ClusterKey| Arc::new(Start::anonymous(PROLOGUE, key.secret()));
+    let start =
+        |key: &ClusterKey| on_cleared_stack(|| Arc::new(Start::anonymous(PROLOGUE, key.secret())));
     keys.iter().map(start).collect()
 }
 
@@ -96,7 +98,7 @@ mod tests {
     const PEER: NodeId = NodeId(1);
 
     fn key(byte: u8) -> ClusterKey {
-        ClusterKey::from_bytes([byte; LENGTH])
+        ClusterKey::from_bytes(&[byte; LENGTH])
     }
 
     fn makes(keys: impl Into<Keyring>, cipher: Cipher) -> ClusterHandshakes {

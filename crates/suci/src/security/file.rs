@@ -22,6 +22,9 @@ const LONGEST: Longest = (65_536, "longer than 64 KiB");
 /// Permission bits of everybody but the file's owner.
 const OTHERS: u32 = 0o077;
 
+/// Permission bit with which the file's group may read.
+const GROUP_READS: u32 = 0o040;
+
 /// Permission bits with which others may write.
 const OTHERS_WRITE: u32 = 0o022;
 
@@ -59,8 +62,9 @@ pub enum KeyError {
     Replaced(PathBuf),
     /// Users other than the owner may read or write the file.
     #[error(
-        "key file {0} is open to other users (mode {mode:04o}): run `chmod 600 {0}`; if one of them may have read it, \
-         change the key, too (`suci key rotate {0}`)", .path.display()
+        "key file {0} is open to other users (mode {mode:04o}): run `chmod 600 {0}` (a file of root may be readable \
+         for a group of this process, mode 0440: in Kubernetes defaultMode: 0400 and fsGroup); if one of them may have \
+         read it, change the key, too (`suci key rotate {0}`)", .path.display()
     )]
     OpenToOthers {
         /// The file.
@@ -164,7 +168,9 @@ impl fmt::Display for AtLine {
 }
 
 /// A file that holds one or two keys, one on each line. Blank lines, and what follows a `#`, are
-/// comments. Nobody but its owner may be able to read it: root, or the user of the process.
+/// comments. Nobody but its owner may be able to read it: root, or the user of the process. A file
+/// of root may be readable for one of the process's own groups, too, as the volumes are in which
+/// containers get secrets.
 ///
 /// # Example
 /// ```
@@ -270,14 +276,14 @@ impl<K: SecretKey> KeyFile<K> {
 
     /// Reads the keys, and the state of the file.
     pub(crate) fn read_stamped(&self) -> Result<(Keyring<K>, Stamp), KeyError> {
-        self.read_as(sys::user())
+        self.read_as(&Reader::own())
     }
 
-    /// The same in a process that acts for `user`.
-    fn read_as(&self, user: u32) -> Result<(Keyring<K>, Stamp), KeyError> {
+    /// The same for a `reader`.
+    fn read_as(&self, reader: &Reader) -> Result<(Keyring<K>, Stamp), KeyError> {
         let file = FileText::read(&self.path, LONGEST)?;
-        file.check_owner(&self.path, user)?;
-        self.check_mode(&file)?;
+        file.check_owner(&self.path, reader.user)?;
+        self.check_mode(&file, |group| reader.reads_by(group))?;
         Ok((self.parse(&file.text)?, file.stamp))
     }
 
@@ -372,16 +378,25 @@ impl<K: SecretKey> KeyFile<K> {
         Ok(keys.first().clone().into())
     }
 
-    /// Reads the file, if it is for its owner alone.
+    /// Reads the file, if it is for its owner alone, or root's and for a group.
     fn text(&self) -> Result<FileText, KeyError> {
         let file = FileText::read(&self.path, LONGEST)?;
-        self.check_mode(&file)?;
+        // Root chose the group: that of nodes, to which the process need not belong.
+        let mut reader = Reader::own();
+        reader.groups.push(file.group);
+        self.check_mode(&file, |group| reader.reads_by(group))?;
         Ok(file)
     }
 
-    fn check_mode(&self, file: &FileText) -> Result<(), KeyError> {
+    /// Checks that the file is open to nobody but its owner and, if that is root, a group that
+    /// `may_read`.
+    fn check_mode(&self, file: &FileText, may_read: impl Fn(u32) -> bool) -> Result<(), KeyError> {
         let (path, mode) = (self.path.clone(), file.mode);
-        match mode & OTHERS {
+        let refused = match file.owner == ROOT && may_read(file.group) {
+            true => OTHERS & !GROUP_READS,
+            false => OTHERS,
+        };
+        match mode & refused {
             0 => Ok(()),
             _ => Err(KeyError::OpenToOthers { path, mode }),
         }
@@ -395,8 +410,8 @@ impl<K: SecretKey> KeyFile<K> {
         })
     }
 
-    /// Replaces the file that was `read`, keeping its owner, once the new text is on the disk.
-    /// A process that opens the file meanwhile finds the old text or the new one.
+    /// Replaces the file that was `read`, keeping its owner and mode, once the new text is on the
+    /// disk. A process that opens the file meanwhile finds the old text or the new one.
     ///
     /// Root may do so in a directory of another user, who can put a link in the place of each part
     /// of the path meanwhile. So the directory and the new file are those that were opened,
@@ -466,14 +481,14 @@ impl PublicKeysFile {
 
     /// Reads the keys, and the state of the file.
     pub(crate) fn read_stamped(&self) -> Result<(PublicKeys, Stamp), KeyError> {
-        self.read_as(sys::user())
+        self.read_as(&Reader::own())
     }
 
-    /// The same in a process that acts for `user`.
-    fn read_as(&self, user: u32) -> Result<(PublicKeys, Stamp), KeyError> {
+    /// The same for a `reader`.
+    fn read_as(&self, reader: &Reader) -> Result<(PublicKeys, Stamp), KeyError> {
         let path = || self.path.clone();
         let file = FileText::read(&self.path, LONGEST_PUBLIC)?;
-        file.check_owner(&self.path, user)?;
+        file.check_owner(&self.path, reader.user)?;
         let (text, mode) = (&*file.text, file.mode);
         if mode & OTHERS_WRITE != 0 {
             return Err(KeyError::WritableByOthers { path: path(), mode });
@@ -501,6 +516,25 @@ fn anchored(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
+/// The user and the groups for which a process acts.
+struct Reader {
+    user: u32,
+    groups: Vec<u32>,
+}
+
+impl Reader {
+    fn own() -> Self {
+        let (user, groups) = (sys::user(), sys::groups());
+        Self { user, groups }
+    }
+
+    /// Whether the process may get root's secrets by this group. Root itself does not need its own
+    /// group for that: there the mode is a mistake.
+    fn reads_by(&self, group: u32) -> bool {
+        self.groups.contains(&group) && (self.user != ROOT || group != ROOT)
+    }
+}
+
 /// The text of a file, and what the system says of the file.
 struct FileText {
     text: Zeroizing<String>,
@@ -509,6 +543,8 @@ struct FileText {
     mode: u32,
     /// The ID of its user.
     owner: u32,
+    /// The ID of its group.
+    group: u32,
 }
 
 impl FileText {
@@ -537,12 +573,19 @@ impl FileText {
         let mut bytes = Zeroizing::new(Vec::with_capacity(room + 1));
         let read = file.take(info.size()).read_to_end(&mut bytes);
         read.map_err(unreadable)?;
-        let text = std::str::from_utf8(&bytes).map_err(|_| not_a_file("not text"))?;
+        let not_text = || match bytes[..] {
+            [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "text in UTF-16, not in UTF-8",
+            _ => "not text",
+        };
+        let text = std::str::from_utf8(&bytes).map_err(|_| not_a_file(not_text()))?;
+        // Some editors begin files with an invisible mark.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         Ok(Self {
             text: Zeroizing::new(text.to_owned()),
             stamp: Stamp::of(&info),
             mode: info.mode() & 0o7777,
             owner: info.uid(),
+            group: info.gid(),
         })
     }
 
@@ -590,13 +633,13 @@ impl Written {
         Ok(Self { path, file })
     }
 
-    /// Gives the open file, not what its name leads to, to the owner of another one.
+    /// Gives the open file, not what its name leads to, to the owner of another one, with its mode.
     fn give_to(&self, other: &Metadata) -> io::Result<()> {
         let own = self.file.metadata()?;
-        if (own.uid(), own.gid()) == (other.uid(), other.gid()) {
-            return Ok(());
+        if (own.uid(), own.gid()) != (other.uid(), other.gid()) {
+            std::os::unix::fs::fchown(&self.file, Some(other.uid()), Some(other.gid()))?;
         }
-        std::os::unix::fs::fchown(&self.file, Some(other.uid()), Some(other.gid()))
+        self.file.set_permissions(other.permissions())
     }
 }
 
@@ -720,8 +763,8 @@ mod tests {
         give_away(&public.path);
         for user in [owner + 1, ROOT] {
             let errors = [
-                (file.read_as(user).map(drop), &file.path),
-                (public.read_as(user).map(drop), &public.path),
+                (file.read_as(&reader(user)).map(drop), &file.path),
+                (public.read_as(&reader(user)).map(drop), &public.path),
             ];
             for (read, path) in errors {
                 let said = read.unwrap_err().to_string();
@@ -735,12 +778,95 @@ mod tests {
                 }
             }
         }
-        file.read_as(owner).unwrap();
-        public.read_as(owner).unwrap();
+        file.read_as(&reader(owner)).unwrap();
+        public.read_as(&reader(owner)).unwrap();
         // Root looks after the files of others, which stay theirs.
         file.rotate().unwrap();
         file.read_of_any_user().unwrap();
-        file.read_as(owner).unwrap();
+        file.read_as(&reader(owner)).unwrap();
+    }
+
+    /// A process of `user` with no group of its own.
+    fn reader(user: u32) -> Reader {
+        let groups = Vec::new();
+        Reader { user, groups }
+    }
+
+    /// As in the volume of a Kubernetes secret with fsGroup: mode 0440, root and that group.
+    #[test]
+    fn f36_a_group_of_the_process_may_read_a_file_of_root() {
+        let (_dir, file) = scratch();
+        let text = |owner, mode| FileText {
+            text: Zeroizing::default(),
+            stamp: Stamp::at(Path::new("/")).unwrap(),
+            mode,
+            owner,
+            group: 2000,
+        };
+        let reader = |user, groups: &[u32]| Reader {
+            user,
+            groups: groups.to_vec(),
+        };
+        let allowed = |owner, mode, groups: &[u32]| {
+            let reader = reader(4711, groups);
+            let may_read = |group| reader.reads_by(group);
+            file.check_mode(&text(owner, mode), may_read).is_ok()
+        };
+        assert!(reader(ROOT, &[ROOT, 2000]).reads_by(2000), "a pod of root");
+        assert!(!reader(ROOT, &[ROOT, 2000]).reads_by(ROOT));
+        assert!(reader(4711, &[ROOT]).reads_by(ROOT), "a pod of OpenShift");
+        for mode in [0o440, 0o640] {
+            assert!(allowed(ROOT, mode, &[1000, 2000]), "{mode:o}");
+            assert!(!allowed(ROOT, mode, &[1000]), "{mode:o}: another group");
+            assert!(
+                !allowed(4711, mode, &[2000]),
+                "{mode:o}: a user can mend it"
+            );
+        }
+        for mode in [0o460, 0o450, 0o444, 0o442, 0o441] {
+            assert!(!allowed(ROOT, mode, &[2000]), "{mode:o}");
+        }
+    }
+
+    /// Nodes that read the file by its group find the new key, too.
+    #[test]
+    fn a_changed_file_keeps_its_mode() {
+        let (_dir, file) = scratch();
+        file.create().unwrap();
+        // Only root's own may be for a group.
+        let given = match std::os::unix::fs::chown(file.path(), None, Some(4712)) {
+            Ok(()) if sys::user() == ROOT => 0o440,
+            _ => 0o400,
+        };
+        fs::set_permissions(file.path(), fs::Permissions::from_mode(given)).unwrap();
+        file.rotate().unwrap();
+        assert_eq!(mode(&file), given);
+        file.retire().unwrap();
+        assert_eq!(mode(&file), given);
+    }
+
+    #[test]
+    fn the_mark_of_an_editor_is_skipped_and_another_encoding_named() {
+        let (_dir, file) = scratch();
+        file.create().unwrap();
+        let keys = file.read().unwrap();
+        let text = fs::read_to_string(file.path()).unwrap();
+        fs::write(file.path(), format!("\u{feff}{text}").replace('\n', "\r\n")).unwrap();
+        assert_eq!(file.read().unwrap(), keys);
+        let line = keys.first().to_secret_text();
+        fs::write(file.path(), format!("\u{feff}{}", *line)).unwrap();
+        assert_eq!(file.read().unwrap(), keys);
+        let wide = text.encode_utf16().flat_map(u16::to_le_bytes);
+        fs::write(
+            file.path(),
+            [0xff, 0xfe].into_iter().chain(wide).collect::<Vec<u8>>(),
+        )
+        .unwrap();
+        let said = said(&file);
+        assert!(
+            said.contains("it is text in UTF-16, not in UTF-8"),
+            "{said}"
+        );
     }
 
     /// Root rotates a key in the directory of a user, who puts links in the place of names.
@@ -790,6 +916,7 @@ mod tests {
             stamp: Stamp::at(Path::new("/")).unwrap(),
             mode: 0o400,
             owner: ROOT,
+            group: ROOT,
         };
         assert!(file.check_owner(Path::new("/"), 4711).is_ok());
     }
@@ -798,7 +925,7 @@ mod tests {
     fn a_file_of_public_keys_that_was_cut_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let file = PublicKeysFile::new(dir.path().join("public.keys"));
-        let key = crate::security::NodeKey::from_bytes([1; 32]).unwrap();
+        let key = crate::security::NodeKey::from_bytes(&[1; 32]).unwrap();
         let whole = format!("# all\n7 {} messages\n", key.public());
         fs::write(&file.path, &whole).unwrap();
         assert!(file.read().is_ok());
@@ -819,7 +946,7 @@ mod tests {
         // SAFETY: the name ends with a null byte and outlives the call.
         assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
         assert!(said(&KeyFile::new(pipe)).contains("no regular file"));
-        let key = |byte| ClusterKey::from_bytes([byte; 32]).to_secret_text();
+        let key = |byte| ClusterKey::from_bytes(&[byte; 32]).to_secret_text();
         let (one, two, three) = (key(0x0a), key(0x0b), key(0x0c));
         for (text, part) in [
             (String::new(), "there is no key"),
@@ -840,7 +967,7 @@ mod tests {
             let said = said(&file);
             assert!(said.contains(part), "{said}");
         }
-        fs::write(file.path(), b"\xff\xfe").unwrap();
+        fs::write(file.path(), b"\xffkey").unwrap();
         assert!(said(&file).contains("not text"));
     }
 }

@@ -3,13 +3,13 @@
 use super::cluster::ClusterHandshakes;
 use super::noise::{LENGTH, sha256};
 use super::packet::Cipher;
-use crate::sys;
+use super::secret::{KeyBytes, on_cleared_stack};
 use std::fmt;
 use std::io;
 use std::str::FromStr;
 use std::sync::Arc;
 use suci_proto::security::Security;
-use zeroize::{Zeroize, Zeroizing};
+use zeroize::Zeroizing;
 
 /// How the text of a key begins; its number is the version of the format.
 const PREFIX: &str = "suci-key-1";
@@ -24,7 +24,7 @@ const ID_LABEL: &[u8] = b"suci cluster key id 1";
 /// shows a mistake in the others.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ClusterKey {
-    bytes: [u8; LENGTH],
+    bytes: KeyBytes,
 }
 
 /// The name of a key, which tells nothing about the key itself: 32 bits of its SHA-256. Errors and
@@ -104,15 +104,14 @@ impl ClusterKey {
     /// # Errors
     /// The system gives no random bytes.
     pub fn generate() -> io::Result<Self> {
-        let mut bytes = sys::random::<LENGTH>()?;
-        let key = Self { bytes };
-        bytes.zeroize();
-        Ok(key)
+        KeyBytes::random().map(|bytes| Self { bytes })
     }
 
-    /// Takes 32 bytes as the key. They must be as hard to guess as random ones: a password is not.
+    /// Copies 32 bytes as the key. They must be as hard to guess as random ones: a password is not.
+    /// The caller clears its own memory of them.
     #[must_use]
-    pub fn from_bytes(bytes: [u8; LENGTH]) -> Self {
+    pub fn from_bytes(bytes: &[u8; LENGTH]) -> Self {
+        let bytes = KeyBytes::copy_of(bytes);
         Self { bytes }
     }
 
@@ -176,7 +175,7 @@ impl SecretKey for ClusterKey {
 
 /// Returns the name of a key: the first 32 bits of a hash.
 pub(super) fn key_id(label: &[u8], bytes: &[u8; LENGTH]) -> KeyId {
-    let hash = sha256(&[label, bytes]);
+    let hash = on_cleared_stack(|| sha256(&[label, bytes]));
     KeyId(
         hash.first_chunk()
             .map_or(0, |first| u32::from_be_bytes(*first)),
@@ -204,12 +203,12 @@ pub(super) fn write_line(prefix: &str, bytes: &[u8; LENGTH], id: KeyId) -> Zeroi
 pub(super) fn read_words<'a>(
     prefix: &'static str,
     words: &mut impl Iterator<Item = &'a str>,
-) -> Result<(Zeroizing<[u8; LENGTH]>, KeyId), KeyTextError> {
+) -> Result<(KeyBytes, KeyId), KeyTextError> {
     if words.next() != Some(prefix) {
         return Err(KeyTextError::Prefix(prefix));
     }
     let digits = words.next().ok_or(KeyTextError::Digits)?;
-    let mut bytes = Zeroizing::new([0; LENGTH]);
+    let mut bytes = KeyBytes::zeroed();
     if digits.len() != 2 * LENGTH {
         return Err(KeyTextError::Digits);
     }
@@ -230,18 +229,12 @@ pub(super) fn read_words<'a>(
 pub(super) fn read_line(
     prefix: &'static str,
     line: &str,
-) -> Result<(Zeroizing<[u8; LENGTH]>, KeyId), KeyTextError> {
+) -> Result<(KeyBytes, KeyId), KeyTextError> {
     let mut words = line.split_ascii_whitespace();
     let read = read_words(prefix, &mut words)?;
     match words.next() {
         Some(word) if !word.starts_with('#') => Err(KeyTextError::Trailing),
         _ => Ok(read),
-    }
-}
-
-impl Drop for ClusterKey {
-    fn drop(&mut self) {
-        self.bytes.zeroize();
     }
 }
 
@@ -251,7 +244,7 @@ impl FromStr for ClusterKey {
     /// Reads one line. What follows a `#` behind the ID is a comment.
     fn from_str(line: &str) -> Result<Self, KeyTextError> {
         let (bytes, id) = read_line(PREFIX, line)?;
-        let key = Self::from_bytes(*bytes);
+        let key = Self { bytes };
         (key.id() == id)
             .then_some(key)
             .ok_or(KeyTextError::Mismatch)
@@ -380,7 +373,7 @@ mod tests {
     use super::*;
 
     fn key(byte: u8) -> ClusterKey {
-        ClusterKey::from_bytes([byte; LENGTH])
+        ClusterKey::from_bytes(&[byte; LENGTH])
     }
 
     #[test]
@@ -403,7 +396,7 @@ mod tests {
     #[test]
     fn the_text_of_a_known_key() {
         let bytes = std::array::from_fn(|at| at as u8);
-        let key = ClusterKey::from_bytes(bytes);
+        let key = ClusterKey::from_bytes(&bytes);
         let text = key.to_secret_text();
         let digits = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
         assert_eq!(*text, format!("suci-key-1 {digits} {}", key.id()));
@@ -439,7 +432,7 @@ mod tests {
         let other: ClusterKey = {
             let mut bytes = [0xa5; LENGTH];
             bytes[7] = 0x5a;
-            ClusterKey::from_bytes(bytes)
+            ClusterKey::from_bytes(&bytes)
         };
         let swapped = other.to_secret_text().replacen("5a", "a5", 1);
         assert!(swapped.parse::<ClusterKey>().is_err());

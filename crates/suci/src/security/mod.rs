@@ -19,7 +19,8 @@
 //! taken out ends the session of its node, and so does a layer.
 //!
 //! Keys never appear in `Debug` output, errors, logs, statistics or traces; a [`KeyId`] stands for
-//! them there. The memory that held a key is cleared when the key is dropped.
+//! them there. The memory that held a key is cleared when the key is dropped; keys are on the heap
+//! alone, never by value on the stack.
 //!
 //! [`NodeBuilder::cluster_key`]: crate::NodeBuilder::cluster_key
 //! [`NodeBuilder::key_file`]: crate::NodeBuilder::key_file
@@ -35,6 +36,7 @@ mod node;
 mod node_key;
 mod noise;
 mod packet;
+mod secret;
 
 pub(crate) use changes::{KeyChanges, KeySource, NodeFiles, SharedKeys};
 pub use file::{KeyError, KeyFile, PublicKeysFile};

@@ -9,6 +9,7 @@ use super::key::{KeyId, Keyring};
 use super::node_key::{NodeKey, PublicKey, PublicKeys};
 use super::noise::{KeyPair, Secret, Start, hmac};
 use super::packet::Cipher;
+use super::secret::on_cleared_stack;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -54,12 +55,15 @@ impl PairStarts {
     /// Makes both, by one key exchange; nothing if the public key is of small order.
     fn new(ours: &Arc<KeyPair>, theirs: &PublicKey) -> Option<Self> {
         let theirs = theirs.as_bytes();
-        let psk = ours.agree(theirs, |secret| hmac(secret, &[PSK_LABEL]));
-        let psk: Secret = psk.ok()?;
-        let start = |initiates| Arc::new(Start::mutual(PROLOGUE, &psk, ours, theirs, initiates));
-        Some(Self {
-            initiating: start(true),
-            responding: start(false),
+        on_cleared_stack(|| {
+            let psk = ours.agree(theirs, |secret| hmac(secret, &[PSK_LABEL]));
+            let psk: Secret = psk.ok()?;
+            let start =
+                |initiates| Arc::new(Start::mutual(PROLOGUE, &psk, ours, theirs, initiates));
+            Some(Self {
+                initiating: start(true),
+                responding: start(false),
+            })
         })
     }
 }
@@ -330,7 +334,7 @@ mod tests {
     const TWO: NodeId = NodeId(2);
 
     fn key(byte: u8) -> NodeKey {
-        NodeKey::from_bytes([byte; LENGTH]).unwrap()
+        NodeKey::from_bytes(&[byte; LENGTH]).unwrap()
     }
 
     /// The keys of `node`: these of its own, and these public ones.

@@ -4,13 +4,13 @@ use super::key::{
     KeyId, KeyTextError, SecretKey, holds_key, key_id, read_line, read_words, write_line,
 };
 use super::noise::{KeyPair, LENGTH, NoiseError};
-use crate::sys;
+use super::secret::{KeyBytes, on_cleared_stack};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
 use std::str::FromStr;
 use suci_proto::types::{Layer, Layers, NodeId};
-use zeroize::{Zeroize, Zeroizing};
+use zeroize::Zeroizing;
 
 /// How the text of a node's secret key begins; its number is the version of the format.
 const PREFIX: &str = "suci-node-key-1";
@@ -34,7 +34,7 @@ const NOTHING: &str = "nothing";
 /// which is that of its [`PublicKey`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct NodeKey {
-    bytes: [u8; LENGTH],
+    bytes: KeyBytes,
     public: PublicKey,
 }
 
@@ -51,17 +51,21 @@ impl NodeKey {
     /// # Errors
     /// The system gives no random bytes, or the cryptographic library failed.
     pub fn generate() -> io::Result<Self> {
-        let bytes = Zeroizing::new(sys::random::<LENGTH>()?);
-        Self::from_bytes(*bytes).map_err(io::Error::other)
+        Self::new(KeyBytes::random()?).map_err(io::Error::other)
     }
 
-    /// Takes 32 bytes as the private key. They must be as hard to guess as random ones.
+    /// Copies 32 bytes as the private key. They must be as hard to guess as random ones. The caller
+    /// clears its own memory of them.
     ///
     /// # Errors
     /// [`KeyTextError::Unusable`].
-    pub fn from_bytes(bytes: [u8; LENGTH]) -> Result<Self, KeyTextError> {
-        let pair = KeyPair::from_private(&bytes).map_err(|NoiseError| KeyTextError::Unusable)?;
-        let public = PublicKey(*pair.public());
+    pub fn from_bytes(bytes: &[u8; LENGTH]) -> Result<Self, KeyTextError> {
+        Self::new(KeyBytes::copy_of(bytes))
+    }
+
+    fn new(bytes: KeyBytes) -> Result<Self, KeyTextError> {
+        let public = on_cleared_stack(|| KeyPair::from_private(&bytes).map(|pair| *pair.public()));
+        let public = PublicKey(public.map_err(|NoiseError| KeyTextError::Unusable)?);
         Ok(Self { bytes, public })
     }
 
@@ -86,7 +90,7 @@ impl NodeKey {
 
     /// The pair, for handshakes.
     pub(super) fn pair(&self) -> Result<KeyPair, NoiseError> {
-        KeyPair::from_private(&self.bytes)
+        on_cleared_stack(|| KeyPair::from_private(&self.bytes))
     }
 }
 
@@ -109,19 +113,13 @@ impl SecretKey for NodeKey {
     }
 }
 
-impl Drop for NodeKey {
-    fn drop(&mut self) {
-        self.bytes.zeroize();
-    }
-}
-
 impl FromStr for NodeKey {
     type Err = KeyTextError;
 
     /// Reads one line. What follows a `#` behind the ID is a comment.
     fn from_str(line: &str) -> Result<Self, KeyTextError> {
         let (bytes, id) = read_line(PREFIX, line)?;
-        let key = Self::from_bytes(*bytes)?;
+        let key = Self::new(bytes)?;
         (key.id() == id)
             .then_some(key)
             .ok_or(KeyTextError::Mismatch)
@@ -356,7 +354,7 @@ mod tests {
     use super::*;
 
     fn key(byte: u8) -> NodeKey {
-        NodeKey::from_bytes([byte; LENGTH]).unwrap()
+        NodeKey::from_bytes(&[byte; LENGTH]).unwrap()
     }
 
     #[test]

@@ -11,8 +11,9 @@
 //! In these patterns a new key is mixed before each encryption, so that its counter `n` is always
 //! 0.
 //!
-//! All secrets are cleared when they are dropped, except for copies that calls of the cryptographic
-//! library leave on the stack.
+//! All secrets are cleared when they are dropped. Calls of the cryptographic library leave copies
+//! on the stack: a caller that gives a long-lived key does so on a [cleared
+//! stack](super::secret::on_cleared_stack). What they leave of a single handshake stays.
 
 use crate::sys;
 use aws_lc_rs::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};

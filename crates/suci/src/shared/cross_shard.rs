@@ -21,7 +21,7 @@ pub(crate) enum CrossShardMessage {
     },
     /// A datagram of any shard was not delivered.
     Report(Report),
-    /// A process has ended.
+    /// The launcher reported something.
     Notice(Notice),
     /// A packet to be sent on to a neighbour.
     Routed(NodeId, Box<Outgoing>),
@@ -80,13 +80,24 @@ impl CrossShardQueue {
         owner(node, self.shards.len()) == self.own
     }
 
-    /// Sends a notice to the shard that serves its node; [`CrossShardQueue::wake`] follows. Says
-    /// whether there was room.
-    pub(crate) fn tell(&mut self, notice: Notice) -> bool {
+    /// Sends a notice about `node` to the shard that serves it; [`CrossShardQueue::wake`] follows.
+    /// Says whether there was room.
+    pub(crate) fn tell(&mut self, node: NodeId, notice: Notice) -> bool {
         self.forward(
-            owner(notice.node, self.shards.len()),
+            owner(node, self.shards.len()),
             CrossShardMessage::Notice(notice),
         )
+    }
+
+    /// Sends a notice to all other shards; [`CrossShardQueue::wake`] follows. Says whether there
+    /// was room for all: else all get it again.
+    pub(crate) fn tell_all(&mut self, notice: Notice) -> bool {
+        let others = (0..self.shards.len()).filter(|other| *other != self.own);
+        let others: Vec<_> = others.collect();
+        let told = others
+            .into_iter()
+            .filter(|other| !self.forward(*other, CrossShardMessage::Notice(notice)));
+        told.count() == 0
     }
 
     /// Sends a packet on to the shard that serves the neighbour `next`; [`CrossShardQueue::wake`]

@@ -5,7 +5,7 @@ use super::inner::Inner;
 use super::readiness::Readiness;
 use super::shard::Shard;
 use crate::error::Error;
-use crate::sys::EventFd;
+use crate::sys::{EventFd, IdentifiedFd};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,6 +14,9 @@ use std::task::{Wake, Waker};
 /// The descriptor, and its state.
 pub(super) struct NodeDescriptor {
     event_fd: EventFd,
+    copy: IdentifiedFd,
+    /// The child of a fork has closed its copy.
+    closed: AtomicBool,
     readiness: Readiness,
     /// The program asked for it: from then on it must be right.
     exposed: AtomicBool,
@@ -32,11 +35,23 @@ impl Wake for NodeDescriptor {
 impl NodeDescriptor {
     pub(super) fn new() -> Result<Self, Error> {
         let trouble = Error::io("making a descriptor for the program to wait on");
+        let event_fd = EventFd::new().map_err(trouble)?;
         Ok(Self {
-            event_fd: EventFd::new().map_err(trouble)?,
+            copy: IdentifiedFd::new(event_fd.as_raw_fd()),
+            closed: AtomicBool::new(false),
+            event_fd,
             readiness: Readiness::new(),
             exposed: AtomicBool::new(false),
         })
+    }
+
+    /// Closes the descriptor in the child of a fork, which has given its last handle back.
+    pub(super) fn close_copy(&self) {
+        if !self.closed.swap(true, Ordering::Relaxed) {
+            // SAFETY: the handles of the parent's node do nothing in this process, and the last of
+            // them, with which the descriptor was valid, is given back.
+            unsafe { self.copy.close_if_same() };
+        }
     }
 }
 

@@ -2,403 +2,421 @@
 //!
 //! The thread hands over every event of the engine at once, whether the program takes events or
 //! not: calls that wait for a peer hear of its end by them. A program that takes none must not cost
-//! memory that a peer can drive (F04): when many wait, those are dropped that a later one makes
-//! history ([`Events::compact`]).
+//! memory that a peer can drive (F04). So each node has a queue of the same form as in the engine
+//! (`suci-proto/src/peer/event_queue.rs`), with the same bounds: an event that a later one makes
+//! obsolete is dropped, and ends without messages between them become one.
+//!
+//! Messages lie elsewhere ([`Shard::messages`]). The end of a session, and all that follows it,
+//! waits until the program took that session's messages; the end of a channel, until it took those
+//! of the channel.
 
-use super::ring::has_reached;
 use super::shard::Shard;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::atomic::{Ordering, fence};
 use suci_proto::limits::MAX_CHANNELS;
-use suci_proto::types::{ChannelId, Layer, NodeId};
-use suci_proto::{Engine, Event, MessageOutcome, Side};
+use suci_proto::message::Finished;
+use suci_proto::types::{ChannelId, MessageNumber, NodeId};
+use suci_proto::{CLASSES, Event, MessageOutcome, SessionEvents};
 
-/// When this many events wait, the queue is searched for events that later ones replace. Beyond
-/// this number, events of refused messages are not added.
-pub(super) const EVENTS: usize = 1_024;
+/// When this many events of a node wait (about 2 MiB), those of refused messages to it are not
+/// added: the messages take room in the queue instead.
+pub(super) const EVENTS: usize = 16_384;
 
-/// At most this many ends of channels wait, the newest: as many as a peer can have open at once. If
-/// the program takes events now and then, none is dropped.
-const CHANNEL_ENDS: usize = MAX_CHANNELS as usize;
-
-/// The queue.
-pub(super) struct Events {
-    queue: VecDeque<Placed>,
-    /// Length at which the queue is searched.
-    compact_at: usize,
-    /// The thread keeps events back of messages that it refused, and wants to hear when there is
-    /// room.
-    pub(super) more: bool,
+/// Messages that an event waits for: those of a node, or of one of its channels, before a position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Before {
+    pub(super) node: NodeId,
+    pub(super) channel: Option<ChannelId>,
+    /// The position after the last of them; wraps.
+    pub(super) end: usize,
 }
 
-/// An event, and where it stands among the messages.
-struct Placed {
-    /// How many messages came before it; wraps.
-    after: usize,
-    /// Messages that it reports as failed and that no flush reported.
-    failed: u64,
+/// The end of a session.
+#[derive(Debug)]
+struct End {
     event: Event,
+    /// The number of messages that it reports as failed, also those whose outcomes are left out.
+    failed: u64,
+    /// The position after the last message of the node that the program has to take before.
+    after: Option<usize>,
 }
 
-/// A state that events report. Of two events about one node and the same state the later one is
-/// enough.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum State {
-    Link,
-    /// Whether by this side.
-    Suspension(bool),
-    /// The layer that is refused, unless it is the connection.
-    Refused(Option<Layer>),
-    Announced(ChannelId),
-    Finished(ChannelId),
-    Member,
-}
-
-/// Later events of the same node, as the compaction meets them from newest to oldest.
-#[derive(Default)]
-struct Later {
-    states: BTreeSet<State>,
-    /// The position of the next end of a session among the events kept.
-    end: Option<usize>,
-}
-
-impl Default for Events {
-    fn default() -> Self {
-        Self {
-            queue: VecDeque::new(),
-            compact_at: EVENTS,
-            more: false,
-        }
-    }
-}
-
-/// The state that an event reports. Ends of sessions, outcomes of messages and room report none.
-fn state(event: &Event) -> Option<State> {
-    match *event {
-        Event::Up { .. } | Event::Lost { .. } | Event::Quiet { .. } => Some(State::Link),
-        Event::Suspended { by, .. } | Event::Resumed { by, .. } => {
-            Some(State::Suspension(by == Side::Here))
-        }
-        Event::Refused { reason, .. } => Some(State::Refused(reason.denied_layer())),
-        Event::Incoming { channel, .. } => Some(State::Announced(channel)),
-        Event::ChannelFinished { channel, .. } => Some(State::Finished(channel)),
-        Event::MemberJoined { .. } | Event::MemberLeft { .. } | Event::MemberFailed { .. } => {
-            Some(State::Member)
-        }
-        // The queue has at most one event about room for each class of a peer, and the end of a
-        // session does not undo it.
-        Event::Ended { .. }
-        | Event::Delivered { .. }
-        | Event::NotDelivered { .. }
-        | Event::Writable { .. } => None,
-    }
-}
-
-fn is_channel_end(event: &Event) -> bool {
-    matches!(event, Event::ChannelFinished { .. })
-}
-
-impl Placed {
-    /// Takes up the end of the sessions before, as the engine does: of the outcomes after the first
-    /// session those stay that the program asked for.
-    fn take_up(&mut self, before: Self) {
-        let Event::Ended {
-            sessions: earlier,
-            outcomes: mut all,
-            ..
-        } = before.event
-        else {
-            return;
-        };
+impl End {
+    /// Merges the next end, which no message separates from this one, as the engine does: of the
+    /// outcomes after the first session those stay that the program asked for.
+    fn append(&mut self, next: Self) {
+        self.failed = self.failed.saturating_add(next.failed);
         if let Event::Ended {
-            sessions, outcomes, ..
+            session,
+            sessions,
+            reason,
+            outcomes,
+            ..
         } = &mut self.event
+            && let Event::Ended {
+                session: newest,
+                sessions: more,
+                reason: newer,
+                outcomes: further,
+                ..
+            } = next.event
         {
-            *sessions = sessions.saturating_add(earlier);
+            *session = newest;
+            *sessions = sessions.saturating_add(more);
+            *reason = reason.merged_with(newer);
             let asked_for = |outcome: &MessageOutcome| outcome.notify;
-            all.extend(core::mem::take(outcomes).into_iter().filter(asked_for));
-            *outcomes = all;
-            self.failed = self.failed.saturating_add(before.failed);
+            outcomes.extend(further.into_iter().filter(asked_for));
         }
     }
+}
+
+/// The events of one node.
+#[derive(Debug, Default)]
+struct NodeEvents {
+    /// Ends of sessions, each after the events of its session.
+    ends: VecDeque<(SessionEvents, End)>,
+    present: SessionEvents,
+    /// Channels that the peer finished in the present session, and the position after the last of
+    /// each channel's messages; then those without a message to be taken.
+    finishing: BTreeMap<ChannelId, usize>,
+    finished: Finished,
+    /// A bit for each class of channels of which the program is to hear that there is room.
+    room: u8,
+    /// Messages that these events report as failed, and how many of them a flush reported.
+    failed: u64,
+    flushed: u64,
+    /// The node is among those whose next event may be taken.
+    listed: bool,
+}
+
+/// Whether the next event of a node may be taken.
+enum NextEvent {
+    Free,
+    /// After the program took messages.
+    Held,
+    None,
+}
+
+const fn class_bit(class: u8) -> u8 {
+    1 << (class % CLASSES as u8)
+}
+
+impl NodeEvents {
+    fn len(&self) -> usize {
+        let ends = self.ends.iter();
+        ends.map(|(events, _)| events.len() + 1).sum::<usize>() + self.present.len()
+    }
+
+    fn push(&mut self, event: Event, after: Option<usize>) {
+        match event {
+            Event::Ended { .. } => {
+                let mut events = core::mem::take(&mut self.present);
+                // Announced messages can no longer be answered, and all channels are over.
+                events.withdraw(None);
+                self.finishing.clear();
+                self.finished = Finished::default();
+                let failed = event.failures();
+                let end = End {
+                    event,
+                    failed,
+                    after,
+                };
+                self.ends.push_back((events, end));
+                self.join();
+            }
+            Event::ChannelFinished { channel, .. } => match after {
+                Some(end) => drop(self.finishing.insert(channel, end)),
+                None => self.finish(channel),
+            },
+            Event::Writable { class, .. } => self.room |= class_bit(class),
+            event => self.present.push(event),
+        }
+    }
+
+    fn finish(&mut self, channel: ChannelId) {
+        self.finished.insert(channel);
+        // As in the engine: the program took some of these events and left others.
+        if self.finished.ranges() as u64 > MAX_CHANNELS {
+            self.finished.pop_first_range();
+        }
+    }
+
+    /// Merges ends that no message separates.
+    fn join(&mut self) {
+        let mut index = 1;
+        while let Some((_, next)) = self.ends.get(index) {
+            // The program took all messages before the next end, or all that it has yet to take
+            // come before this one.
+            let this = self.ends.get(index - 1).map(|(_, end)| end.after);
+            let joins = next.after.is_none() || this == Some(next.after);
+            if joins
+                && let Some((events, next)) = self.ends.remove(index)
+                && let Some((before, this)) = self.ends.get_mut(index - 1)
+            {
+                before.append(events);
+                this.after = next.after;
+                this.append(next);
+            } else {
+                index += 1;
+            }
+        }
+    }
+
+    /// The program may have taken messages that events of `node` wait for.
+    fn release(&mut self, node: NodeId, is_taken: &impl Fn(Before) -> bool) {
+        let is_taken = |channel, end| is_taken(Before { node, channel, end });
+        for (_, end) in &mut self.ends {
+            if end.after.is_some_and(|after| !is_taken(None, after)) {
+                break;
+            }
+            end.after = None;
+        }
+        self.join();
+        let over = |channel: &ChannelId, end: &mut usize| is_taken(Some(*channel), *end);
+        let over: Vec<_> = self.finishing.extract_if(.., over).collect();
+        over.into_iter()
+            .for_each(|(channel, _)| self.finish(channel));
+    }
+
+    fn next(&self) -> NextEvent {
+        let may_be_taken = match self.ends.front() {
+            Some((events, end)) => !events.is_empty() || end.after.is_none(),
+            None => !(self.present.is_empty() && self.finished.is_empty() && self.room == 0),
+        };
+        if may_be_taken {
+            NextEvent::Free
+        } else if self.ends.is_empty() && self.finishing.is_empty() {
+            NextEvent::None
+        } else {
+            NextEvent::Held
+        }
+    }
+
+    /// Takes the next event that may be taken.
+    fn pop(&mut self, node: NodeId) -> Option<Event> {
+        let (event, failed) = match self.ends.front_mut() {
+            Some((events, _)) if !events.is_empty() => with_failures(events.pop()?),
+            Some((_, end)) if end.after.is_some() => return None,
+            Some(_) => {
+                let (_, end) = self.ends.pop_front()?;
+                (end.event, end.failed)
+            }
+            None if !self.present.is_empty() => with_failures(self.present.pop()?),
+            None => (self.pop_state(node)?, 0),
+        };
+        self.failed = self.failed.saturating_sub(failed);
+        self.flushed = self.flushed.saturating_sub(failed);
+        Some(event)
+    }
+
+    /// Takes an event of which only the state is kept.
+    fn pop_state(&mut self, node: NodeId) -> Option<Event> {
+        if let Some(channel) = self.finished.pop_first() {
+            return Some(Event::ChannelFinished { node, channel });
+        }
+        let class = (0..CLASSES as u8).find(|class| self.room & class_bit(*class) != 0)?;
+        self.room &= !class_bit(class);
+        Some(Event::Writable { node, class })
+    }
+}
+
+fn with_failures(event: Event) -> (Event, u64) {
+    let failed = event.failures();
+    (event, failed)
+}
+
+/// The queues of all nodes.
+#[derive(Debug, Default)]
+pub(super) struct Events {
+    nodes: BTreeMap<NodeId, NodeEvents>,
+    /// Nodes whose next event may be taken: one event of each in turn.
+    free: VecDeque<NodeId>,
+    /// Nodes with events that wait until the program takes messages.
+    held: BTreeSet<NodeId>,
+    /// Nodes for which the thread keeps events back of messages that it refused.
+    kept_back: BTreeSet<NodeId>,
+    /// One of them has room for such events again.
+    pub(super) has_refill: bool,
+    /// The program took an event at some time.
+    are_taken: bool,
 }
 
 impl Events {
-    pub(super) fn len(&self) -> usize {
-        self.queue.len()
+    /// How many events of `node` wait.
+    pub(super) fn len_of(&self, node: NodeId) -> usize {
+        self.nodes.get(&node).map_or(0, NodeEvents::len)
     }
 
-    /// Whether none wait.
+    /// Whether no event may be taken before a message is.
     pub(super) fn is_empty(&self) -> bool {
-        self.queue.is_empty()
+        self.free.is_empty()
     }
 
-    /// Adds an event that came after `after` messages. It reports `failed` messages as failed that
-    /// no flush reported.
-    pub(super) fn push(&mut self, after: usize, failed: u64, event: Event) {
-        self.queue.push_back(Placed {
-            after,
-            failed,
-            event,
+    /// Whether events wait until the program takes messages.
+    pub(super) fn has_held(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// Whether the program took an event at some time.
+    pub(super) fn are_taken(&self) -> bool {
+        self.are_taken
+    }
+
+    fn change<T>(&mut self, node: NodeId, change: impl FnOnce(&mut NodeEvents) -> T) -> T {
+        let events = self.nodes.entry(node).or_default();
+        let changed = change(events);
+        let next = events.next();
+        let waits = !events.finishing.is_empty() || matches!(next, NextEvent::Held);
+        match next {
+            NextEvent::Free if !core::mem::replace(&mut events.listed, true) => {
+                self.free.push_back(node);
+            }
+            NextEvent::Free => {}
+            NextEvent::Held | NextEvent::None => {
+                if core::mem::take(&mut events.listed) {
+                    self.free.retain(|listed| *listed != node);
+                }
+                if matches!(next, NextEvent::None) {
+                    self.nodes.remove(&node);
+                }
+            }
+        }
+        match waits {
+            true => self.held.insert(node),
+            false => self.held.remove(&node),
+        };
+        changed
+    }
+
+    /// Adds an event. It reports `failed` messages as failed that no flush reported. Of the node's
+    /// messages that it must not come before, the program has yet to take those before the position
+    /// `after`.
+    pub(super) fn push(&mut self, event: Event, failed: u64, after: Option<usize>) {
+        self.change(event.node(), |events| {
+            let all = event.failures();
+            events.failed = events.failed.saturating_add(all);
+            events.flushed = (events.flushed).saturating_add(all.saturating_sub(failed));
+            events.push(event, after);
         });
     }
 
-    /// Takes back the newest event that equals this one. Whether there was one.
-    pub(super) fn take_back(&mut self, event: &Event) -> bool {
-        let mut queue = self.queue.iter();
-        let position = queue.rposition(|placed| placed.event == *event);
-        position
-            .and_then(|position| self.queue.remove(position))
-            .is_some()
+    /// Takes back the event that there is room for messages to `node`. Whether there was one.
+    pub(super) fn take_back_room(&mut self, node: NodeId, class: u8) -> bool {
+        let bit = class_bit(class);
+        let waits = |events: &NodeEvents| events.room & bit != 0;
+        let was_there = self.nodes.get(&node).is_some_and(waits);
+        if was_there {
+            self.change(node, |events| events.room &= !bit);
+        }
+        was_there
     }
 
-    /// The next event. Whether the thread is to hear that there is room.
+    /// Takes back the announcement of a message that the program answered.
+    pub(super) fn withdraw(&mut self, node: NodeId, channel: ChannelId, number: MessageNumber) {
+        if self.nodes.contains_key(&node) {
+            let which = Some((channel, number));
+            self.change(node, |events| events.present.withdraw(which));
+        }
+    }
+
+    /// The program may have taken messages. `is_taken` says whether it took all of those.
+    pub(super) fn release(&mut self, is_taken: impl Fn(Before) -> bool) {
+        for node in self.held.clone() {
+            self.change(node, |events| events.release(node, &is_taken));
+        }
+    }
+
+    /// Whether an event may be taken that was held until then.
+    pub(super) fn is_released(&self, is_taken: impl Fn(Before) -> bool) -> bool {
+        let held = self
+            .held
+            .iter()
+            .filter_map(|node| self.nodes.get_key_value(node));
+        let mut ends =
+            held.filter_map(|(node, events)| Some((*node, events.ends.front()?.1.after?)));
+        ends.any(|(node, end)| {
+            let channel = None;
+            is_taken(Before { node, channel, end })
+        })
+    }
+
+    /// The earliest position of which a message may be the first behind a held event, as seen from
+    /// the position `from`.
+    pub(super) fn held_until(&self, from: usize) -> Option<usize> {
+        let held = self.held.iter().filter_map(|node| self.nodes.get(node));
+        let ends = held.filter_map(|events| events.ends.front());
+        let ends = ends.filter_map(|(_, end)| end.after);
+        ends.min_by_key(|end| end.wrapping_sub(from))
+    }
+
+    /// The next event that may be taken. Whether the thread is to hear that there is room.
     pub(super) fn pop(&mut self) -> (Option<Event>, bool) {
-        let event = self.queue.pop_front().map(|placed| placed.event);
-        let refill = self.more && self.queue.len() <= EVENTS / 2;
-        self.more &= !refill;
+        let Some(node) = self.free.pop_front() else {
+            return (None, false);
+        };
+        let event = self.change(node, |events| {
+            events.listed = false;
+            events.pop(node)
+        });
+        self.are_taken |= event.is_some();
+        let refill = self.kept_back.contains(&node) && self.len_of(node) <= EVENTS / 2;
+        if refill {
+            self.kept_back.remove(&node);
+            self.has_refill = true;
+        }
         (event, refill)
     }
 
-    /// How many messages came before the next event.
-    pub(super) fn next_after(&self) -> Option<usize> {
-        self.queue.front().map(|placed| placed.after)
+    /// The thread keeps events back of messages to `node`, and wants to hear when there is room.
+    pub(super) fn keep_back(&mut self, node: NodeId) {
+        self.kept_back.insert(node);
     }
 
     /// The failures that no flush reported, with their nodes: this one does.
     pub(super) fn flush_failures(&mut self) -> impl Iterator<Item = (NodeId, u64)> {
-        let failures = self.queue.iter_mut().map(|placed| {
-            let failed = core::mem::take(&mut placed.failed);
-            (placed.event.node(), failed)
+        let failures = self.nodes.iter_mut().map(|(node, events)| {
+            let left = events.failed.saturating_sub(events.flushed);
+            events.flushed = events.failed;
+            (*node, left)
         });
         failures.filter(|(_, failed)| *failed > 0)
     }
 
-    /// How many events wait beside the ends of channels, which have a bound of their own.
-    fn others(&self) -> usize {
-        let others = self.queue.iter();
-        others
-            .filter(|placed| !is_channel_end(&placed.event))
-            .count()
-    }
-
-    /// Drops events that later ones replace. For one node these stay: the newest event about each
-    /// [`State`] of the present session, outcomes of messages, room, and the ends of sessions. Two
-    /// ends become one if `is_between` finds none of the node's messages between them.
-    fn compact(&mut self, is_between: impl Fn(NodeId, usize, usize) -> bool) {
-        let mut later: BTreeMap<NodeId, Later> = BTreeMap::new();
-        let mut kept: Vec<Placed> = Vec::new();
-        let mut channel_ends = 0;
-        for placed in core::mem::take(&mut self.queue).into_iter().rev() {
-            let node = placed.event.node();
-            let later = later.entry(node).or_default();
-            if is_channel_end(&placed.event) {
-                channel_ends += 1;
-                if channel_ends > CHANNEL_ENDS {
-                    continue;
-                }
-            }
-            if let Some(state) = state(&placed.event) {
-                if later.end.is_none() && later.states.insert(state) {
-                    kept.push(placed);
-                }
-                continue;
-            }
-            if matches!(placed.event, Event::Ended { .. }) {
-                let next = later.end.and_then(|position| kept.get_mut(position));
-                if let Some(next) = next
-                    && !is_between(node, placed.after, next.after)
-                {
-                    next.take_up(placed);
-                    continue;
-                }
-                later.end = Some(kept.len());
-            }
-            kept.push(placed);
+    /// Drops the events of nodes that are not `known`, if more than `most` nodes have events.
+    pub(super) fn forget(&mut self, most: usize, known: impl Fn(NodeId) -> bool) {
+        if self.nodes.len() <= most {
+            return;
         }
-        self.queue = kept.into_iter().rev().collect();
+        self.nodes.retain(|node, _| known(*node));
+        self.free.retain(|node| self.nodes.contains_key(node));
+        self.held.retain(|node| self.nodes.contains_key(node));
     }
 }
 
 impl Shard {
-    /// Bounds the events that wait for a program that takes none. Events of nodes that the engine
-    /// forgot are dropped if there are too many, as in the engine.
-    pub(super) fn compact(&self, events: &mut Events, engine: &Engine) {
-        if events.len() < events.compact_at {
+    /// Lets events be taken whose messages the program took.
+    pub(super) fn release_events(&self, events: &mut Events) {
+        if !events.has_held() {
             return;
         }
-        let most = EVENTS + 2 * engine.peer_count();
-        if !self.messages.is_closed() {
-            // The thread cannot look at messages in the ring.
-            let taken = self.messages.emptied();
-            events.compact(|_, from, to| from != to && !has_reached(taken, to));
-        }
-        if events.others() > most || self.messages.is_closed() {
-            let mut positions: BTreeMap<NodeId, Vec<usize>> = BTreeMap::new();
-            for (position, message) in self.sort().positions() {
-                positions.entry(message.from).or_default().push(position);
+        // A message that is taken after this wakes the caller, if it waits: see `holds_events`.
+        fence(Ordering::SeqCst);
+        match self.messages.emptied_open() {
+            Some(taken) => events.release(|before| super::ring::has_reached(taken, before.end)),
+            None => {
+                let sorted = self.sort();
+                events.release(|before| !sorted.holds(before));
             }
-            events.compact(|node, from, to| {
-                let is_there =
-                    |position: &usize| has_reached(*position, from) && !has_reached(*position, to);
-                positions
-                    .get(&node)
-                    .is_some_and(|positions| positions.iter().any(is_there))
-            });
         }
-        if events.others() > most {
-            events
-                .queue
-                .retain(|placed| engine.knows(placed.event.node()));
-        }
-        events.compact_at = EVENTS.max(2 * events.len());
+        self.note_held(events);
+    }
+
+    /// Notes whether calls that take messages must wake those that wait for events.
+    pub(super) fn note_held(&self, events: &Events) {
+        self.holds_events
+            .store(events.has_held(), Ordering::Relaxed);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use suci_proto::types::SessionNumber;
-    use suci_proto::{EndReason, Outcome};
-
-    const PEER: NodeId = NodeId(1);
-    const OTHER: NodeId = NodeId(2);
-
-    fn up(node: NodeId, session: u32) -> Event {
-        let session = SessionNumber(session);
-        Event::Up { node, session }
-    }
-
-    fn ended(node: NodeId, session: u32, sessions: u32, tokens: &[(u64, bool)]) -> Event {
-        let outcome = |&(token, notify): &(u64, bool)| MessageOutcome {
-            channel: ChannelId(0),
-            number: 0,
-            token,
-            notify,
-            outcome: Outcome::Unknown,
-        };
-        Event::Ended {
-            node,
-            session: SessionNumber(session),
-            sessions,
-            reason: EndReason::Closed,
-            outcomes: tokens.iter().map(outcome).collect(),
-        }
-    }
-
-    fn delivered(token: u64) -> Event {
-        Event::Delivered {
-            node: PEER,
-            channel: ChannelId(0),
-            number: 0,
-            token,
-        }
-    }
-
-    fn queue(events: &[(usize, Event)]) -> Events {
-        let mut all = Events::default();
-        for (after, event) in events {
-            all.push(*after, event.failures(), event.clone());
-        }
-        all
-    }
-
-    fn drain(mut events: Events) -> Vec<Event> {
-        std::iter::from_fn(|| events.pop().0).collect()
-    }
-
-    #[test]
-    fn ends_without_messages_between_them_become_one() {
-        let mut events = queue(&[
-            (0, up(PEER, 0)),
-            (1, delivered(7)),
-            (1, ended(PEER, 0, 1, &[(1, false)])),
-            (1, up(OTHER, 0)),
-            (1, up(PEER, 1)),
-            (2, ended(PEER, 1, 1, &[(2, false), (3, true)])),
-            (2, up(PEER, 2)),
-        ]);
-        events.compact(|_, _, _| false);
-        let failures: Vec<_> = events.flush_failures().collect();
-        assert_eq!(
-            failures,
-            [(PEER, 3)],
-            "also those whose outcomes are left out"
-        );
-        let expected = [
-            delivered(7),
-            up(OTHER, 0),
-            ended(PEER, 1, 2, &[(1, false), (3, true)]),
-            up(PEER, 2),
-        ];
-        assert_eq!(drain(events), expected);
-    }
-
-    #[test]
-    fn an_end_stays_before_the_messages_of_the_next_session() {
-        let all = [
-            (1, ended(PEER, 0, 1, &[])),
-            (2, ended(OTHER, 0, 1, &[])),
-            (3, ended(PEER, 1, 1, &[])),
-            (4, ended(OTHER, 1, 1, &[])),
-        ];
-        let mut events = queue(&all);
-        // A message of the peer's is the third one.
-        events.compact(|node, from, to| node == PEER && (from..to).contains(&2));
-        let [(_, first), _, (_, third), _] = all;
-        assert_eq!(drain(events), [first, third, ended(OTHER, 1, 2, &[])]);
-    }
-
-    /// However many channels a peer opens and finishes.
-    #[test]
-    fn f04_of_the_ends_of_channels_the_newest_stay() {
-        let finished = |channel| Event::ChannelFinished {
-            node: PEER,
-            channel: ChannelId(channel),
-        };
-        let mut events = Events::default();
-        let all = 3 * CHANNEL_ENDS as u32;
-        for channel in 0..all {
-            events.push(0, 0, finished(channel));
-        }
-        events.compact(|_, _, _| false);
-        assert_eq!((events.len(), events.others()), (CHANNEL_ENDS, 0));
-        let first = all - CHANNEL_ENDS as u32;
-        assert_eq!(events.pop().0, Some(finished(first)));
-        // With the session they are over, too.
-        events.push(0, 0, ended(PEER, 0, 1, &[]));
-        events.compact(|_, _, _| false);
-        assert_eq!(drain(events), [ended(PEER, 0, 1, &[])]);
-    }
-
-    /// The program asked for room and hears of it, however the session goes on.
-    #[test]
-    fn room_is_told_whatever_follows() {
-        let room = Event::Writable {
-            node: PEER,
-            class: 4,
-        };
-        let mut events = queue(&[(0, up(PEER, 0)), (0, room.clone()), (1, up(OTHER, 0))]);
-        events.push(1, 0, ended(PEER, 0, 1, &[]));
-        events.compact(|_, _, _| false);
-        assert_eq!(events.len(), 3);
-        assert!(events.take_back(&room) && !events.take_back(&room));
-        events.push(2, 0, room.clone());
-        assert_eq!(drain(events), [up(OTHER, 0), ended(PEER, 0, 1, &[]), room]);
-    }
-
-    /// Only the newest event of each state stays, whatever a peer does in one session.
-    #[test]
-    fn f04_of_each_state_the_newest_event_stays() {
-        let (node, by) = (PEER, Side::There);
-        let mut events = Events::default();
-        for session in 0..1_000 {
-            events.push(0, 0, up(node, session));
-            events.push(0, 0, Event::Quiet { node });
-            events.push(0, 0, Event::Suspended { node, by });
-            events.push(0, 0, Event::Resumed { node, by });
-        }
-        events.compact(|_, _, _| false);
-        let expected = [Event::Quiet { node }, Event::Resumed { node, by }];
-        assert_eq!(drain(events), expected);
-    }
-}
+mod tests;

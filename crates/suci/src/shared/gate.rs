@@ -27,6 +27,8 @@ struct ClassSums {
     charge: AtomicU64,
     /// How many messages those are.
     messages: AtomicU64,
+    /// Charge of the last message that found no room, until the thread asks; 0 if there was none.
+    turned_away: AtomicU64,
 }
 
 /// The queue of one peer, as sums.
@@ -49,6 +51,8 @@ pub(crate) struct Gate {
     /// Charge of the messages that the engine refused and whose events the thread did not hand over
     /// yet.
     refused: AtomicU64,
+    /// The number of these messages.
+    refused_messages: AtomicU64,
     /// Which side suspended the session: 0 none, 1 this one, 2 the peer.
     suspended: AtomicU8,
     /// The program removed the node from the book.
@@ -243,13 +247,9 @@ impl Gate {
     /// Tells of each class that has the room that is wanted. The caller holds the lock of the
     /// events.
     pub(crate) fn tell_room(&self, mut tell: impl FnMut(u8)) {
-        let has_room = |class, charge| {
-            let sums = self.sums(class);
-            let messages = sums.messages.load(Ordering::Acquire);
-            messages < MOST && has_room(sums.charge.load(Ordering::Acquire), charge, self.limit)
-        };
         let mut wanted = lock(&self.wanted);
-        while let Some(class) = wanted.room.find(has_room) {
+        while let Some(class) = (wanted.room).find(|class, charge| self.has_room_in(class, charge))
+        {
             wanted.room.remove(class);
             wanted.told[usize::from(class) % CLASSES] = true;
             tell(class);
@@ -276,8 +276,17 @@ impl Gate {
             self.charge.fetch_add(charge, Ordering::AcqRel);
         } else {
             sums.messages.fetch_sub(1, Ordering::AcqRel);
+            sums.turned_away.store(charge, Ordering::Release);
         }
         fits
+    }
+
+    /// Takes a message in beyond the limit. The engine bounds how many there are.
+    pub(crate) fn debit_beyond_limit(&self, class: u8, message: Held) {
+        let (charge, sums) = (message.charge(), self.sums(class));
+        sums.messages.fetch_add(1, Ordering::AcqRel);
+        sums.charge.fetch_add(charge, Ordering::AcqRel);
+        self.charge.fetch_add(charge, Ordering::AcqRel);
     }
 
     /// Gives back the charge of messages that did not enter after all.
@@ -351,11 +360,34 @@ impl Gate {
     /// wakes the threads that wait for a flush.
     pub(crate) fn set_refused(&self, refused: Held) {
         self.refused.store(refused.charge(), Ordering::Release);
+        self.refused_messages
+            .store(refused.messages, Ordering::Release);
+    }
+
+    /// Whether refused messages are kept.
+    pub(crate) fn has_refused(&self) -> bool {
+        self.refused.load(Ordering::Acquire) > 0
+    }
+
+    /// Whether a message found no room since the last such call, and would find none now.
+    pub(crate) fn turns_away(&self) -> bool {
+        let mut full = false;
+        for class in 0..CLASSES as u8 {
+            let charge = self.sums(class).turned_away.swap(0, Ordering::AcqRel);
+            full |= charge > 0 && !self.has_room_in(class, charge);
+        }
+        full
+    }
+
+    fn has_room_in(&self, class: u8, charge: u64) -> bool {
+        let sums = self.sums(class);
+        let messages = sums.messages.load(Ordering::Acquire);
+        messages < MOST && has_room(sums.charge.load(Ordering::Acquire), charge, self.limit)
     }
 
     /// Whether messages failed without the program being told.
     pub(crate) fn has_failures(&self) -> bool {
-        self.failed() > 0 || self.refused.load(Ordering::Acquire) > 0
+        self.failed() > 0
     }
 
     /// Whether nothing is queued that may yet be acknowledged. Refused messages stay until the
@@ -364,6 +396,16 @@ impl Gate {
     pub(crate) fn is_flushed(&self) -> bool {
         let charge = self.charge.load(Ordering::Acquire);
         charge <= self.refused.load(Ordering::Acquire)
+    }
+
+    /// The number of messages that may yet be acknowledged.
+    pub(crate) fn open_messages(&self) -> u64 {
+        let refused = self.refused_messages.load(Ordering::Acquire);
+        match self.is_flushed() {
+            true => 0,
+            // A sender may be about to count its message.
+            false => self.queued().messages.saturating_sub(refused).max(1),
+        }
     }
 
     /// Whether nothing is queued.

@@ -101,6 +101,14 @@ impl Inner {
         &self.shards[owner(node, self.shards.len())]
     }
 
+    /// In the child of a fork: closes every descriptor that the node had when it forked. The
+    /// program gives its last handle back.
+    pub(super) fn abandon(&self) {
+        if self.is_forked() {
+            self.descriptor.close_copy();
+        }
+    }
+
     /// Whether this is the child of a fork; the first time, its copies of the descriptors are
     /// closed.
     pub(super) fn is_forked(&self) -> bool {

@@ -85,10 +85,8 @@ use verbs::RoundRobin;
 /// each.
 ///
 /// Messages and events go to whichever handle takes them first; [`SharedNode::next`] takes both in
-/// exact order. Taken apart they are two queues, each in order for one peer:
-/// [`Event::Ended`](crate::Event::Ended) is there once the last message of its session is among
-/// those that can be taken. So a program that takes the end of a session, and then messages until
-/// there are none, has them all, unless another handle took some.
+/// exact order. [`Next`](crate::Next) says what each call takes, and in which order. A call that
+/// takes the last message of a session wakes calls that wait for the end of that session.
 ///
 /// Every call may fail with [`Error::Forked`] in the child of a fork, with [`Error::Closed`] once
 /// any handle closed the node, and with [`Error::ThreadGone`] if one of the I/O threads met an
@@ -247,7 +245,8 @@ impl SharedNode {
         self.ask_all(|driver| driver.renew_keys()).map(drop)
     }
 
-    /// Enters a node and its address into the book; blocks for a cycle of the thread.
+    /// Enters a node and its address into the book, as
+    /// [`Node::add_peer`](crate::Node::add_peer) does; blocks for a cycle of the thread.
     ///
     /// # Errors
     /// [`Error::Peer`], [`Error::PlainOnNetwork`], [`Error::Unreachable`].
@@ -396,8 +395,7 @@ impl SharedNode {
         verb: impl FnOnce(&mut Driver) -> Result<(), IncomingError> + Send + 'static,
     ) -> Result<(), Error> {
         self.ask(node, verb)??;
-        let unanswered = &self.inner.shard_of(node).unanswered;
-        unanswered.answered(node, channel, number);
+        self.inner.shard_of(node).answered(node, channel, number);
         Ok(())
     }
 
@@ -405,10 +403,11 @@ impl SharedNode {
 
     /// Accepts a message if there is room for it. The message gets its number later: events about
     /// the message name the number and the token. If the session is closing or has too many
-    /// channels, the event [`NotDelivered`](crate::Event::NotDelivered) says so, with the number
-    /// [`UNNUMBERED`](crate::UNNUMBERED). Until that event finds room among the events that wait
-    /// for the program, the message takes room in the queue. So take events, also while you wait
-    /// for room.
+    /// channels, the event [`NotDelivered`](crate::Event::NotDelivered) says so, once for each
+    /// message, with the number [`UNNUMBERED`](crate::UNNUMBERED). While 16,384 events of the peer
+    /// wait for the program, further such messages take room in the queue. So take events, also
+    /// while you wait for room. If the program never took an event and they fill the queue, those
+    /// sent without `notify` are dropped; only [`SharedNode::flush`] counts them then.
     ///
     /// # Errors
     /// [`Error::WouldBlock`] gives the message back, and the event
@@ -546,6 +545,16 @@ impl SharedNode {
     }
 }
 
+impl SharedNode {
+    /// In the child of a fork: closes the descriptors of the parent's node, as dropping its last
+    /// handle does. For the C library, which cannot drop handles that calls of other threads had at
+    /// the fork.
+    #[doc(hidden)]
+    pub fn abandon(&self) {
+        self.inner.abandon();
+    }
+}
+
 impl Clone for SharedNode {
     fn clone(&self) -> Self {
         self.inner.handles.fetch_add(1, Ordering::Relaxed);
@@ -560,6 +569,9 @@ impl Drop for SharedNode {
     fn drop(&mut self) {
         if self.inner.is_forked() {
             // The thread does not exist here and the parent's sessions are not ours to end.
+            if self.inner.handles.fetch_sub(1, Ordering::Relaxed) == 1 {
+                self.inner.abandon();
+            }
             std::mem::forget(Arc::clone(&self.inner));
             return;
         }

@@ -194,6 +194,12 @@ impl<T> Ring<T> {
         self.tail.0.load(Ordering::Relaxed) & !CLOSED
     }
 
+    /// The same, unless [`Ring::close`] was called.
+    pub(crate) fn emptied_open(&self) -> Option<usize> {
+        let tail = self.tail.0.load(Ordering::Relaxed);
+        (tail & CLOSED == 0).then_some(tail)
+    }
+
     /// Whether nothing was there at some moment of the call.
     pub(crate) fn is_empty(&self) -> bool {
         let position = self.emptied();

@@ -2,8 +2,8 @@
 //! in short otherwise.
 
 use super::*;
+use crate::Node;
 use crate::clock::Clock;
-use crate::{AddressBook, Node};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 use suci_net::memory::{Hub, Memory};
@@ -394,7 +394,7 @@ fn the_receive_path_alone_scales_with_threads() {
 /// Messages per second that two senders get through to a node of `threads` threads, over loopback.
 fn rate_of_two_senders(threads: usize, length: usize, time: Duration) -> f64 {
     let open = |id, threads| {
-        let builder = Node::builder().id(NodeId(id)).book(AddressBook::new());
+        let builder = Node::builder().id(NodeId(id));
         builder.statistics(false).open_threads(threads).unwrap()
     };
     let receiver = open(0, threads);

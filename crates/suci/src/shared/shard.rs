@@ -10,7 +10,7 @@ use super::cross_shard::CrossShardMessage;
 use super::events::Events;
 use super::gate::Gate;
 use super::parker::Parker;
-use super::ring::{Ring, has_reached};
+use super::ring::Ring;
 use super::sleepers::Sleepers;
 use super::sorted::Sorted;
 use super::thread::Worker;
@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::task::Poll;
 use suci_proto::message::Held;
-use suci_proto::types::NodeId;
+use suci_proto::types::{ChannelId, MessageNumber, NodeId};
 use suci_proto::{CallId, Event, Filter, Outgoing};
 
 /// Commands on their way to the thread. Full means that the thread is behind, not that a peer is.
@@ -108,6 +108,8 @@ pub(crate) struct Shard {
     /// Calls were cancelled, and the ring had no room to say so.
     pub(super) cancelled: AtomicBool,
     pub(super) events: Mutex<Events>,
+    /// Some of these wait until the program takes messages.
+    pub(super) holds_events: AtomicBool,
     pub(super) active: ActiveQueues,
     /// The thread's one-sided operations.
     pub(super) places: Arc<Places>,
@@ -163,6 +165,7 @@ impl Shard {
             replies_wait: AtomicBool::new(false),
             cancelled: AtomicBool::new(false),
             events: Mutex::new(Events::default()),
+            holds_events: AtomicBool::new(false),
             active: ActiveQueues::default(),
             places: Arc::clone(&driver.places),
             asks_remote: AtomicBool::new(false),
@@ -239,9 +242,10 @@ impl Shard {
     pub(super) fn want_room(&self, to: NodeId, message: &Outgoing) {
         if let Some(gate) = self.gate(to) {
             let class = gate.class_of(message.channel);
-            let room = Event::Writable { node: to, class };
             let mut events = lock(&self.events);
-            gate.want_room(class, Held::of(message), || events.take_back(&room));
+            gate.want_room(class, Held::of(message), || {
+                events.take_back_room(to, class)
+            });
             drop(events);
             self.ask_for_room(to);
         }
@@ -388,30 +392,47 @@ impl Shard {
         }
     }
 
-    /// The next event; ready with none when there will be none.
+    /// The next event; ready with none when there will be none. The end of a session waits until
+    /// its messages were taken.
     pub(super) fn take_event(&self) -> Poll<Option<Event>> {
         let done = self.done.load(Ordering::Acquire);
-        match self.pop_event(lock(&self.events)) {
-            None if !done => Poll::Pending,
-            event => Poll::Ready(event),
+        let mut events = lock(&self.events);
+        self.release_events(&mut events);
+        match self.pop_event(events) {
+            Ok(event) => Poll::Ready(Some(event)),
+            Err(_) if done => Poll::Ready(None),
+            Err(_) => Poll::Pending,
         }
     }
 
-    /// Takes the next event, of which no call has to tell the program from then on.
-    fn pop_event(&self, mut events: MutexGuard<'_, Events>) -> Option<Event> {
+    /// Takes the next event that may be taken, of which no call has to tell the program from then
+    /// on. Gives the lock back if there is none.
+    fn pop_event<'a>(
+        &self,
+        mut events: MutexGuard<'a, Events>,
+    ) -> Result<Event, MutexGuard<'a, Events>> {
         let (event, refill) = events.pop();
+        let Some(event) = event else {
+            return Err(events);
+        };
+        self.note_held(&events);
         drop(events);
         if refill {
             self.unpark();
         }
-        let event = event?;
         self.unanswered.forget(&event);
         if let Event::Ended { node, sessions, .. } = event
             && let Some(gate) = self.gate(node)
         {
             gate.note_end_told(sessions);
         }
-        Some(event)
+        Ok(event)
+    }
+
+    /// The program answered this announced message: it need not hear of it any more.
+    pub(super) fn answered(&self, node: NodeId, channel: ChannelId, number: MessageNumber) {
+        lock(&self.events).withdraw(node, channel, number);
+        self.unanswered.answered(node, channel, number);
     }
 
     /// How many messages the thread has handed over; wraps. Only the thread calls it.
@@ -420,34 +441,34 @@ impl Shard {
         self.messages.filled().wrapping_add(left)
     }
 
-    /// The next event, or the next message if that came before; ready with none when there will be
-    /// none.
+    /// The next event that may be taken, or else the next message, as a [`Node`](crate::Node) has
+    /// them; ready with none when there will be none.
     pub(super) fn take_next(&self) -> Poll<Option<Next>> {
         let done = self.done.load(Ordering::Acquire);
         // While this is held, no event comes between those that are there and a message that is
         // taken.
-        let events = lock(&self.events);
-        let end = events.next_after();
-        let is_event_next = |taken| end.is_some_and(|end| has_reached(taken, end));
+        let mut events = lock(&self.events);
         let message = loop {
-            if self.messages.is_closed() {
+            self.release_events(&mut events);
+            events = match self.pop_event(events) {
+                Ok(event) => return Poll::Ready(Some(Next::Event(event))),
+                Err(none) => none,
+            };
+            let Some(taken) = self.messages.emptied_open() else {
                 let sorted = self.sort();
-                if !is_event_next(sorted.first()) {
-                    break self.take_out(sorted, |_| true);
+                // Another handle may just have taken messages before an event.
+                if events.is_released(|before| !sorted.holds(before)) {
+                    continue;
                 }
-                drop(sorted);
-                return Poll::Ready(self.pop_event(events).map(Next::Event));
-            }
-            if is_event_next(self.messages.emptied()) {
-                return Poll::Ready(self.pop_event(events).map(Next::Event));
-            }
-            if let Some(message) = self.messages.pop_before(end) {
+                break self.take_out(sorted, |_| true);
+            };
+            if let Some(message) = self.messages.pop_before(events.held_until(taken)) {
                 drop(events);
                 self.took(length(&message));
                 break Some(message);
             }
-            // Another handle may have taken the messages before the event, or closed the ring.
-            if !self.messages.is_closed() && !is_event_next(self.messages.emptied()) {
+            // Another handle may have taken the messages before an event, or closed the ring.
+            if self.messages.emptied_open() == Some(taken) {
                 break None;
             }
         };
@@ -463,7 +484,11 @@ impl Shard {
         done || !self.messages.is_empty()
             || self.sorted_len.load(Ordering::Acquire) > 0
             || self.has_active()
-            || !lock(&self.events).is_empty()
+            || {
+                let mut events = lock(&self.events);
+                self.release_events(&mut events);
+                !events.is_empty()
+            }
     }
 
     /// Adds the messages that are not flushed, by peers: those in the gates, and failures of which
@@ -474,11 +499,8 @@ impl Shard {
         let mut events = lock(&self.events);
         let gates = self.gates();
         for (&node, gate) in gates.iter() {
-            let queued = match gate.is_empty() {
-                true => 0,
-                false => gate.queued().messages.max(1),
-            };
-            counts.insert(node, queued.saturating_add(gate.failed()));
+            let open = gate.open_messages();
+            counts.insert(node, open.saturating_add(gate.failed()));
             failed |= gate.has_failures();
             gate.flush_failures();
         }

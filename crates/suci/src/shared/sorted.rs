@@ -6,6 +6,8 @@
 //! takes its messages from here, under a lock. So does the thread when it ends, for the messages
 //! that the ring has no room for.
 
+use super::events::Before;
+use super::ring::has_reached;
 use super::shard::{Shard, length, lock};
 use crate::message::Message;
 use std::collections::BTreeMap;
@@ -23,16 +25,24 @@ pub(super) struct Sorted {
 }
 
 impl Sorted {
-    /// The messages that were not taken, and their positions.
-    pub(super) fn positions(&self) -> impl Iterator<Item = (usize, &Message)> {
-        self.messages
-            .iter()
-            .map(|(position, message)| (*position, message))
+    fn before(&self, before: Before) -> impl Iterator<Item = usize> {
+        let messages = self.messages.iter();
+        let concerned = messages.filter(move |(_, message)| {
+            message.from == before.node && before.channel.is_none_or(|only| message.channel == only)
+        });
+        let positions = concerned.map(|(position, _)| *position);
+        positions.filter(move |position| !has_reached(*position, before.end))
     }
 
-    /// The first position of a message that was not taken.
-    pub(super) fn first(&self) -> usize {
-        self.messages.keys().next().copied().unwrap_or(self.end)
+    /// Whether one of these messages was not taken.
+    pub(super) fn holds(&self, before: Before) -> bool {
+        self.before(before).next().is_some()
+    }
+
+    /// The position after the last of these messages that were not taken.
+    pub(super) fn end_of(&self, before: Before) -> Option<usize> {
+        let last = self.before(before).last()?;
+        Some(last.wrapping_add(1))
     }
 }
 

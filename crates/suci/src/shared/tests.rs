@@ -3,7 +3,7 @@ use super::shard::MESSAGES;
 use super::*;
 use crate::message::Message;
 use crate::sockets::{Address, SocketError, SocketKind};
-use crate::{AddressBook, Node};
+use crate::{AddressBook, Next, Node};
 use std::net::UdpSocket;
 use std::task::{Context, Poll};
 use suci_layers::sockets::Sockets;
@@ -109,7 +109,7 @@ fn f04_events_that_nobody_takes_harm_nobody() {
     first.send(NodeId(0), "left alone").unwrap();
     first.flush(LONG).unwrap();
     let gate = server.inner.shards[0].gate(NodeId(1)).unwrap();
-    for _ in 0..EVENTS {
+    for _ in 0..1_000 {
         first.peer(NodeId(0)).suspend().unwrap();
         while gate.suspended().is_none() {
             std::thread::yield_now();
@@ -130,8 +130,9 @@ fn f04_events_that_nobody_takes_harm_nobody() {
         assert_eq!(message.session, SessionNumber(session));
         client.close(LONG).unwrap();
     }
-    let waiting = lock(&server.inner.shards[0].events).len();
-    assert!(waiting < EVENTS, "{waiting}");
+    // One message was left alone, so that two ends stay apart.
+    let waiting = lock(&server.inner.shards[0].events).len_of(NodeId(1));
+    assert!(waiting <= 8, "{waiting}");
     let mut last = client();
     last.send(
         NodeId(0),
@@ -216,10 +217,16 @@ fn an_end_follows_the_last_message_into_what_the_program_takes() {
     b.peers().unwrap();
     let told = || std::iter::from_fn(|| b.next_event().unwrap()).any(|event| is_end(&event));
     assert!(!told(), "a message had no room");
+    let other = b.clone();
+    let waits = std::thread::spawn(move || other.event_timeout(LONG).unwrap().expect("the end"));
+    for _ in 0..MESSAGES {
+        take(&b);
+        assert!(!told() && !waits.is_finished(), "messages are left");
+    }
     take(&b);
-    while !is_end(&b.event_timeout(LONG).unwrap().expect("the end")) {}
-    let left = std::iter::from_fn(|| b.try_recv().unwrap());
-    assert_eq!(left.count(), MESSAGES);
+    // The call that takes the last message wakes the one that waits.
+    assert!(is_end(&waits.join().unwrap()));
+    assert_eq!(b.try_recv().unwrap(), None);
 }
 
 /// A command that leaves another one behind, until the node has taken a datagram or `deadline` is
@@ -261,7 +268,7 @@ fn refused_here(notify: bool, most: usize) -> (SharedNode, u64) {
     let deadline = Deadline::after(LONG);
     let is_accepted = |token| loop {
         // Asked first: once they are full, nothing that is refused makes room any more.
-        let full = notify && lock(&a.inner.shards[0].events).len() >= EVENTS;
+        let full = notify && lock(&a.inner.shards[0].events).len_of(NodeId(1)) >= EVENTS;
         let mut draft = OutgoingMessage::new("x").token(token);
         if notify {
             draft = draft.notify(token);
@@ -324,31 +331,39 @@ fn f04_messages_refused_here_wait_while_nobody_takes_their_events() {
         (EVENTS as u64..most as u64).contains(&accepted),
         "{accepted}"
     );
-    assert_eq!(lock(&a.inner.shards[0].events).len(), EVENTS);
+    assert_eq!(lock(&a.inner.shards[0].events).len_of(NodeId(1)), EVENTS);
     a.peer(NodeId(1)).reset().unwrap();
     assert_eq!(unflushed(&a), accepted + 1);
     take_refusals(&a, accepted);
 }
 
-/// Others have an event while there is room for it: a program that takes none can send on, and a
+/// A program that takes no events can send on: others are dropped when they fill the queue, and a
 /// flush says how many failed, once.
 #[test]
 fn f04_messages_refused_here_do_not_fill_the_queue_of_a_program_that_takes_no_events() {
-    let most = 2 * (EVENTS + 1_024);
+    let most = 4 * (EVENTS + 1_024);
     let (a, accepted) = refused_here(false, most);
     assert_eq!(accepted, most as u64);
     a.peer(NodeId(1)).reset().unwrap();
-    // The thread has dealt with all messages when it answers, and hands the end over after that.
-    a.peers().unwrap();
-    let (and_the_end, deadline) = (EVENTS + 1, Deadline::after(LONG));
-    let waiting = || lock(&a.inner.shards[0].events).len();
-    while waiting() < and_the_end && !deadline.is_over() {
-        std::thread::yield_now();
-    }
-    assert_eq!(waiting(), and_the_end);
     assert_eq!(unflushed(&a), accepted + 1);
     a.flush(LONG).unwrap();
-    take_refusals(&a, EVENTS as u64);
+    let events = std::iter::from_fn(|| a.event_timeout(Duration::from_millis(300)).unwrap());
+    let refused = events.filter(|event| matches!(event, Event::NotDelivered { .. }));
+    let told = refused.count();
+    assert!((EVENTS..=EVENTS + 1_024).contains(&told), "{told}");
+    assert_eq!(a.peer(NodeId(1)).queue_len().unwrap().0, 0);
+}
+
+/// As long as the queue has room for them, each has its event, although the program takes events
+/// only afterwards.
+#[test]
+fn f04_messages_refused_here_are_told_each_once() {
+    let most = EVENTS + 1_000;
+    let (a, accepted) = refused_here(false, most);
+    assert_eq!(accepted, most as u64);
+    a.peer(NodeId(1)).reset().unwrap();
+    assert_eq!(unflushed(&a), accepted + 1);
+    take_refusals(&a, accepted);
 }
 
 /// After the event of a delivery there is room for the next message, however small the queue.
@@ -712,10 +727,11 @@ fn is_over(a: &SharedNode, peers: &[SharedNode], said: &str) {
         }
     });
     for peer in peers {
-        let mut event = peer.event_timeout(LONG).unwrap();
-        while !matches!(event, Some(Event::Ended { .. })) {
-            event = peer.event_timeout(LONG).unwrap();
-            assert!(event.is_some(), "hears of the end");
+        // The end comes after the session's messages.
+        let mut next = peer.next_timeout(LONG).unwrap();
+        while !matches!(next, Some(Next::Event(Event::Ended { .. }))) {
+            next = peer.next_timeout(LONG).unwrap();
+            assert!(next.is_some(), "hears of the end");
         }
     }
     // The port is free.

@@ -6,17 +6,19 @@ mod groups;
 
 use super::calls::{CallAnswer, OpenCalls};
 use super::cross_shard::CrossShardQueue;
-use super::events::EVENTS;
+use super::events::{Before, EVENTS};
 use super::inner::{Inner, Phase, both};
-use super::shard::{COMMANDS, Command, Shard, lock};
+use super::ring::has_reached;
+use super::shard::{COMMANDS, Command, MESSAGES, Shard, lock};
 use crate::clock::Deadline;
 use crate::driver::{Driver, Poll};
 use crate::error::Error;
 use crate::group::ServedGroups;
+use crate::message::Message;
 use crate::sys::Ready;
 use crate::wait::Awaited;
 use account::{Account, DeferredMessage, Refused};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
@@ -24,7 +26,7 @@ use suci_layers::sockets::Sockets;
 use suci_proto::message::Held;
 use suci_proto::time::Instant;
 use suci_proto::types::{ChannelId, NodeId};
-use suci_proto::{Event, Filter, NOT_PERMITTED, Outgoing, SendError};
+use suci_proto::{Event, Filter, NOT_PERMITTED, Outgoing, SendError, TOO_MANY_CHANNELS};
 
 /// Most commands taken in one driver cycle. All that wait when the node closes fit into one cycle.
 /// So many small messages take 20 ms, during which nothing is acknowledged. With a bound of one
@@ -55,6 +57,8 @@ pub(super) struct Worker {
     pub(super) groups: ServedGroups,
     /// The peers and channels of the messages that were handed over just now.
     delivered_from: Vec<(NodeId, ChannelId)>,
+    /// The same of the last messages handed over, as many as the ring holds.
+    handed_over: VecDeque<(NodeId, ChannelId)>,
     /// The last field, so that everything else is gone when all callers hear of the end.
     pub(super) guard: ThreadGuard,
 }
@@ -151,6 +155,7 @@ impl Worker {
             calls: OpenCalls::default(),
             groups,
             delivered_from: Vec::new(),
+            handed_over: VecDeque::with_capacity(MESSAGES),
             guard: ThreadGuard {
                 inner,
                 index,
@@ -185,6 +190,8 @@ impl Worker {
             }
             let before = self.driver.engine.counters().datagrams_in;
             self.driver.run_cycle_with(poll)?;
+            // Before the program can act on the messages that came with an acknowledgement.
+            self.balance();
             self.deliver();
             self.deliver_active(false);
             self.end_calls();
@@ -345,11 +352,14 @@ impl Worker {
                     // A caller that does not wait any more needs no reason.
                     let _ = answer.give(Err(error));
                 }
-                Err(Error::NotPermitted { .. }) => account.refuse(Refused {
-                    reason: NOT_PERMITTED,
-                    ..refused
-                }),
-                Err(_) => account.refuse(refused),
+                Err(error) => {
+                    let reason = match error {
+                        Error::NotPermitted { .. } => NOT_PERMITTED,
+                        Error::Channels { .. } => TOO_MANY_CHANNELS,
+                        _ => refused.reason,
+                    };
+                    account.refuse(Refused { reason, ..refused });
+                }
             }
         }
         account.deferred.len() < before
@@ -370,7 +380,7 @@ impl Worker {
         let engine = &mut self.driver.engine;
         let announced: Vec<_> = std::iter::from_fn(|| engine.poll_unanswered()).collect();
         loop {
-            self.deliver_events(0);
+            self.deliver_events(&[]);
             self.left_over = self.driver.engine.has_message();
             let shard = self.guard.shard();
             // Asked before a message is taken, since the end of its session would not wait for it
@@ -386,8 +396,7 @@ impl Worker {
             let Some(message) = self.driver.take_message() else {
                 break;
             };
-            self.delivered_from.push((message.from, message.channel));
-            shard.deliver(message);
+            self.hand_over(message);
             delivered = true;
         }
         if !(hears || announced.is_empty()) {
@@ -410,23 +419,32 @@ impl Worker {
     /// Hands over messages that calls wait for, although the program does not take those before:
     /// one message for each call.
     fn deliver_wanted(&mut self) {
-        let shard = self.guard.shard();
         if !self.left_over {
             return;
         }
-        for wanted in shard.wants.wanted() {
-            if !shard.messages.has_room() {
+        for wanted in self.guard.shard().wants.wanted() {
+            if !self.guard.shard().messages.has_room() {
                 return;
             }
             if let Some(message) = self.driver.take_wanted(wanted) {
-                self.delivered_from.push((message.from, message.channel));
-                shard.deliver(message);
+                self.hand_over(message);
             }
         }
     }
 
-    /// Hands events over; `left` messages that came before them are still here.
-    fn deliver_events(&mut self, left: usize) {
+    /// Hands a message over: there must be room.
+    fn hand_over(&mut self, message: Message) {
+        let from = (message.from, message.channel);
+        self.delivered_from.push(from);
+        if self.handed_over.len() == MESSAGES {
+            self.handed_over.pop_front();
+        }
+        self.handed_over.push_back(from);
+        self.guard.shard().deliver(message);
+    }
+
+    /// Hands events over; the messages that are `left`, which came before them, are still here.
+    fn deliver_events(&mut self, left: &[Message]) {
         let engine = &mut self.driver.engine;
         if !engine.has_event() {
             return;
@@ -437,7 +455,6 @@ impl Worker {
         let mut ended = Vec::new();
         {
             let shard = self.guard.shard();
-            let after = shard.delivered().wrapping_add(left);
             let mut events = lock(&shard.events);
             while let Some(event) = engine.poll_event() {
                 if let Event::Up { node, .. } = event {
@@ -473,12 +490,14 @@ impl Worker {
                         self.open.push(node);
                     }
                 }
-                events.push(after, failed, event);
+                let after = follows(&event).and_then(|(node, channel)| {
+                    untaken_end(shard, &self.handed_over, left, node, channel)
+                });
+                events.push(event, failed, after);
             }
-            // Closing, the thread still has messages that the shard does not know.
-            if left == 0 {
-                shard.compact(&mut events, engine);
-            }
+            let most = 2 * engine.peer_count() + SPARE_GATES;
+            events.forget(most, |node| engine.knows(node));
+            shard.note_held(&events);
         }
         self.guard.inner.event_ready.0.wake();
         if !ended.is_empty() {
@@ -512,6 +531,18 @@ impl Worker {
         }
     }
 
+    /// Credits the gates with messages that are acknowledged or ended.
+    fn balance(&mut self) {
+        for node in &self.open {
+            if let Some(account) = self.accounts.get_mut(node) {
+                account.balance(*node, &self.driver.engine);
+                if core::mem::take(&mut account.to_wake) {
+                    account.gate.room.wake();
+                }
+            }
+        }
+    }
+
     /// Offers the engine its deferred messages again, hands over the events of refused ones until
     /// `most` wait for the program, tells the gates of failures without a handed-over event, and
     /// credits them with messages that are acknowledged or ended.
@@ -533,7 +564,9 @@ impl Worker {
             calls,
             ..
         } = self;
-        *refused_left = false;
+        if core::mem::take(refused_left) {
+            lock(&guard.shard().events).has_refill = false;
+        }
         let mut offered = false;
         self.open.retain(|&node| {
             let Some(account) = accounts.get_mut(&node) else {
@@ -549,8 +582,12 @@ impl Worker {
             } else {
                 let shard = guard.shard();
                 let mut events = lock(&shard.events);
-                *refused_left |= account.tell_refused(node, shard.delivered(), &mut events, most);
+                *refused_left |= account.tell_refused(node, &mut events, most);
                 account.balance(node, &driver.engine);
+                if account.gate.turns_away() && !events.are_taken() {
+                    account.drop_refused();
+                    account.balance(node, &driver.engine);
+                }
                 drop(events);
                 guard.inner.event_ready.0.wake();
             }
@@ -560,7 +597,7 @@ impl Worker {
             if account.to_tell_room {
                 let shard = guard.shard();
                 let mut events = lock(&shard.events);
-                account.tell_room(node, shard.delivered(), &mut events);
+                account.tell_room(node, &mut events);
                 drop(events);
                 guard.inner.event_ready.0.wake();
             }
@@ -589,7 +626,7 @@ impl Worker {
             let refill = *left_over && (!starved || shard.wants.has_fresh())
                 || *active_left && shard.wants_active()
                 || *replies_left && !shard.replies_wait.load(Ordering::Relaxed);
-            let room = *refused_left && !lock(&shard.events).more;
+            let room = *refused_left && lock(&shard.events).has_refill;
             let asked = !shard.commands.is_empty()
                 || !shard.forwarded.is_empty()
                 || shard.asks_remote.load(Ordering::Relaxed)
@@ -639,18 +676,23 @@ impl Worker {
     ) -> Result<Closed, Error> {
         let table = Arc::clone(&guard.shard().sockets);
         table.update(Sockets::end);
+        let mut left = BTreeMap::<NodeId, u64>::new();
         let is_sending = |sockets: &mut Sockets| sockets.has_output() || sockets.has_unsent();
         while table.update(is_sending) && !deadline.is_over() {
             driver.run_cycle()?;
+            let is_lost = |node| driver.engine.is_lost(node);
+            add(&mut left, table.update(|it| it.drop_output(is_lost)));
             let idle = || guard.shard().forwarded.is_empty() && !table.has_left_output();
             if table.update(is_sending) {
                 guard.park(driver, deadline, idle)?;
             }
         }
-        let peers: Vec<_> = table.update(Sockets::give_up).into_iter().collect();
-        Ok(match peers.is_empty() {
+        add(&mut left, table.update(Sockets::give_up));
+        Ok(match left.is_empty() {
             true => Ok(()),
-            false => Err(Error::NotFlushed { peers }),
+            false => Err(Error::NotFlushed {
+                peers: left.into_iter().collect(),
+            }),
         })
     }
 
@@ -662,7 +704,7 @@ impl Worker {
         self.end_calls();
         let mut rest = Vec::new();
         loop {
-            self.deliver_events(rest.len());
+            self.deliver_events(&rest);
             let Some(message) = self.driver.take_message() else {
                 break;
             };
@@ -702,6 +744,47 @@ impl Worker {
             false => both(closed, Err(Error::NotFlushed { peers })),
         }
     }
+}
+
+/// Adds counts for each node.
+fn add(sum: &mut BTreeMap<NodeId, u64>, more: BTreeMap<NodeId, u64>) {
+    for (node, count) in more {
+        *sum.entry(node).or_default() += count;
+    }
+}
+
+/// The messages that an event must not come before: those of a node, or of one of its channels.
+fn follows(event: &Event) -> Option<(NodeId, Option<ChannelId>)> {
+    match *event {
+        Event::Ended { node, .. } => Some((node, None)),
+        Event::ChannelFinished { node, channel } => Some((node, Some(channel))),
+        _ => None,
+    }
+}
+
+/// The position after the last message of `node` (on `channel`) that the program did not take. The
+/// messages that are `left` come after those that were handed over.
+fn untaken_end(
+    shard: &Shard,
+    handed_over: &VecDeque<(NodeId, ChannelId)>,
+    left: &[Message],
+    node: NodeId,
+    channel: Option<ChannelId>,
+) -> Option<usize> {
+    let is_one = |(from, on): (NodeId, ChannelId)| {
+        from == node && channel.is_none_or(|channel| on == channel)
+    };
+    let end = shard.delivered();
+    let among_left = left.iter().rposition(|m| is_one((m.from, m.channel)));
+    if let Some(index) = among_left {
+        return Some(end.wrapping_add(index).wrapping_add(1));
+    }
+    let Some(taken) = shard.messages.emptied_open() else {
+        return shard.sort().end_of(Before { node, channel, end });
+    };
+    let behind = handed_over.iter().rev().position(|from| is_one(*from))?;
+    let after = end.wrapping_sub(behind);
+    (!has_reached(taken, after)).then_some(after)
 }
 
 /// The account of a peer, which is among the open ones now.

@@ -70,6 +70,10 @@ impl Inner {
         let held = Held::of(&outgoing);
         let class = gate.class_of(outgoing.channel);
         if !gate.debit(class, held) {
+            if gate.has_refused() {
+                // The thread may let go of messages that were refused.
+                shard.ask_for_room(to);
+            }
             return Err(Error::would_block(to, outgoing));
         }
         let (answer, made) = make(shard);
@@ -206,6 +210,7 @@ impl Inner {
                     if count > 1 {
                         next.store(first + passed + 1, Ordering::Relaxed);
                     }
+                    self.after_taking(shard);
                     return Poll::Ready(Ok(taken));
                 }
                 Poll::Ready(None) => {}
@@ -216,6 +221,13 @@ impl Inner {
             return Poll::Ready(Err(self.end()));
         }
         Poll::Pending
+    }
+
+    /// Calls that wait for events look again if some waited for the message that was taken.
+    fn after_taking(&self, shard: &Shard) {
+        if shard.holds_events.load(Ordering::Relaxed) {
+            self.event_ready.0.wake();
+        }
     }
 
     /// The next message: ready with an error when there will be none.
@@ -313,7 +325,10 @@ impl Inner {
         // Asked before looking: the messages before an end are there when it is.
         let ended = shard.gate(node).filter(|gate| gate.has_ended_since(known));
         match shard.take_from(wanted) {
-            Poll::Ready(Some(message)) => Poll::Ready(Ok(message)),
+            Poll::Ready(Some(message)) => {
+                self.after_taking(shard);
+                Poll::Ready(Ok(message))
+            }
             Poll::Ready(None) => Poll::Ready(Err(self.end())),
             Poll::Pending => match ended.and_then(|gate| gate.tell_end_since(known)) {
                 Some(reason) => Poll::Ready(Err(Error::Ended { node, reason })),

@@ -16,6 +16,7 @@ mod publisher;
 mod tests;
 
 pub use layout::{Field, FieldKind, NODE_FIELDS, PEER_FIELDS, SOCKET_FIELDS};
+pub use publisher::{NoFile, check};
 pub(crate) use publisher::{NodeInfo, Publisher};
 
 use directory::Process;

@@ -5,10 +5,11 @@ use super::layout::{self, HEADER, MAX_PEERS, RECORD, Request, head, node, slot};
 use super::map::Map;
 use crate::shared::owner;
 use std::collections::HashMap;
+use std::fmt;
 use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use suci_proto::time::Instant;
@@ -52,6 +53,47 @@ pub(crate) struct Publisher {
     before: HashMap<NodeId, u64>,
 }
 
+/// Why a node of this user has no statistics file: the directories that could not take it.
+#[derive(Debug)]
+pub struct NoFile(Vec<(PathBuf, io::Error)>);
+
+impl fmt::Display for NoFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const REMEDY: &str = "name a directory in memory that is this user's by XDG_RUNTIME_DIR";
+        if self.0.is_empty() {
+            let what = "neither /dev/shm nor /tmp is in memory";
+            return write!(f, "{what}: mount /dev/shm (tmpfs), or {REMEDY}");
+        }
+        for (dir, error) in &self.0 {
+            let dir = dir.display();
+            match error.kind() {
+                io::ErrorKind::PermissionDenied => write!(
+                    f,
+                    "{dir} is not this user's alone, or may not be made: remove it, or make it with mode 0700; "
+                )?,
+                io::ErrorKind::StorageFull => write!(f, "{dir}: {error}: free memory there; ")?,
+                _ => write!(f, "{dir}: {error}; ")?,
+            }
+        }
+        write!(f, "or {REMEDY}")
+    }
+}
+
+impl std::error::Error for NoFile {}
+
+/// Makes and removes a statistics file as a node of this user does when it is opened: says why
+/// nodes have none. Blocks for the file system.
+///
+/// # Errors
+/// Each directory that could not take the file, and the remedy.
+pub fn check() -> Result<(), NoFile> {
+    let about = NodeInfo {
+        node: NodeId(0),
+        local: SocketAddr::from(([0, 0, 0, 0], 0)),
+    };
+    Publisher::new(about, Instant::ZERO).map(drop)
+}
+
 /// A node's file, and the last numbers of each of its threads.
 #[derive(Debug)]
 struct NodeFile {
@@ -73,15 +115,15 @@ struct Part {
 
 impl Publisher {
     /// Makes the file in the first directory that allows it.
-    pub(crate) fn new(about: NodeInfo, now: Instant) -> io::Result<Self> {
-        let mut refused = io::Error::from(io::ErrorKind::NotFound);
+    pub(crate) fn new(about: NodeInfo, now: Instant) -> Result<Self, NoFile> {
+        let mut refused = NoFile(Vec::new());
         for dir in directory::own() {
             match Self::within(&dir, about, now) {
                 Ok(publisher) => {
                     sweep(&dir);
                     return Ok(publisher);
                 }
-                Err(error) => refused = error,
+                Err(error) => refused.0.push((dir, error)),
             }
         }
         Err(refused)

@@ -452,3 +452,94 @@ fn both_sides_call_at_once() {
         .into_iter()
         .for_each(|thread| thread.join().unwrap());
 }
+
+/// Takes one request and answers it.
+fn answer_one(mut node: Node) -> std::thread::JoinHandle<Node> {
+    std::thread::spawn(move || {
+        let request = take(&mut node);
+        let reply = request.reply("yes").unwrap();
+        node.send(request.from, reply).unwrap();
+        node.flush(LONG).unwrap();
+        node
+    })
+}
+
+/// A process is killed while nothing is asked of it. The first call ends when the kernel knows, and
+/// the first call to its successor at another address arrives.
+#[test]
+fn f17_a_call_to_a_process_that_was_killed_while_idle_ends_at_once() {
+    let mut longest = [Duration::ZERO; 2];
+    // The process that was called by the other one has not measured the round trip.
+    for calls in [false, true] {
+        let mut a = builder(0).open().unwrap();
+        let mut b = builder(1).open().unwrap();
+        let relay = Relay::introduce(&mut a, &mut b);
+        let b = match calls {
+            true => {
+                let b = answer_one(b);
+                a.call(NodeId(1), "are you there?", LONG).unwrap();
+                b.join().unwrap()
+            }
+            false => {
+                let a_answers = answer_one(a);
+                b.call(NodeId(0), "are you there?", LONG).unwrap();
+                a = a_answers.join().unwrap();
+                b
+            }
+        };
+        std::thread::sleep(Duration::from_secs(2));
+        drop(relay);
+        let begun = Instant::now();
+        check_died(&a.call(NodeId(1), "are you there?", LONG));
+        longest[0] = longest[0].max(begun.elapsed());
+        let mut successor = builder(1).open().unwrap();
+        successor.add_peer(a.id(), a.local_addr()).unwrap();
+        a.add_peer(NodeId(1), successor.local_addr()).unwrap();
+        let successor = answer_one(successor);
+        let begun = Instant::now();
+        a.call(NodeId(1), "are you there?", LONG).unwrap();
+        longest[1] = longest[1].max(begun.elapsed());
+        drop((b, successor.join().unwrap()));
+    }
+    let [died, answered] = longest;
+    println!("figure: died after {died:?}, its successor answered after {answered:?}");
+    assert!(died < Duration::from_secs(1), "{died:?}");
+    assert!(answered < Duration::from_secs(1), "{answered:?}");
+}
+
+#[test]
+fn f17_a_call_of_threads_to_a_process_that_was_killed_while_idle_ends_at_once() {
+    let mut longest = [Duration::ZERO; 2];
+    for threads in [1, 2] {
+        let a = builder(0).open_threads(threads).unwrap();
+        let mut b = builder(1).open().unwrap();
+        let (relay, at) = Relay::between([a.local_addr(), b.local_addr()]);
+        a.add_peer(NodeId(1), at).unwrap();
+        b.add_peer(NodeId(0), at).unwrap();
+        // The other one calls: this one has not measured the round trip.
+        let caller = std::thread::spawn(move || {
+            b.call(NodeId(0), "are you there?", LONG).unwrap();
+            b
+        });
+        let request = a.recv_timeout(LONG).unwrap().unwrap();
+        a.send(request.from, request.reply("yes").unwrap()).unwrap();
+        let b = caller.join().unwrap();
+        std::thread::sleep(Duration::from_secs(2));
+        drop(relay);
+        let begun = Instant::now();
+        check_died(&a.call(NodeId(1), "are you there?", LONG));
+        longest[0] = longest[0].max(begun.elapsed());
+        let mut successor = builder(1).open().unwrap();
+        successor.add_peer(a.id(), a.local_addr()).unwrap();
+        a.add_peer(NodeId(1), successor.local_addr()).unwrap();
+        let successor = answer_one(successor);
+        let begun = Instant::now();
+        a.call(NodeId(1), "are you there?", LONG).unwrap();
+        longest[1] = longest[1].max(begun.elapsed());
+        drop((b, successor.join().unwrap()));
+    }
+    let [died, answered] = longest;
+    println!("figure: died after {died:?}, its successor answered after {answered:?}");
+    assert!(died < Duration::from_secs(1), "{died:?}");
+    assert!(answered < Duration::from_secs(1), "{answered:?}");
+}

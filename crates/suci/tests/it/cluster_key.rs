@@ -13,7 +13,7 @@ use suci::security::{ClusterKey, KeyError, KeyFile, Keyring};
 use suci::{EndReason, Error, Event, Node, NodeBuilder, NodeId, RefusedReason};
 
 fn key(byte: u8) -> ClusterKey {
-    ClusterKey::from_bytes([byte; 32])
+    ClusterKey::from_bytes(&[byte; 32])
 }
 
 fn ring(first: u8, second: u8) -> Keyring {

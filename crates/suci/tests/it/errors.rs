@@ -249,9 +249,15 @@ fn a_batch_that_panics_keeps_what_it_accepted() {
         })
     });
     assert!(std::panic::catch_unwind(fill).is_err());
+    // The helper sends them: the program makes no further call.
+    let begun = std::time::Instant::now();
+    (0..100).for_each(|_| assert_eq!(take(&mut b).payload, b"alike"));
+    println!(
+        "figure: 100 messages after {} ms",
+        begun.elapsed().as_millis()
+    );
     let number = a.send_copy(to, b"last").unwrap();
     assert_eq!(number, 100);
-    (0..100).for_each(|_| assert_eq!(take(&mut b).payload, b"alike"));
     assert_eq!(take(&mut b).payload, b"last");
 }
 
@@ -267,6 +273,27 @@ fn send_timeout_waits_for_room() {
     }
     a.flush(LONG).unwrap();
     receiver.join().unwrap();
+}
+
+/// A book, also an empty one, says where the node is, or the program does.
+#[test]
+fn a_book_without_the_node_itself_needs_an_address() {
+    let mut others = AddressBook::new();
+    let seven = "127.0.0.1:7".parse().unwrap();
+    others.add(NodeId(7), seven).unwrap();
+    for (book, named) in [
+        (others, "its address book"),
+        (AddressBook::new(), "its empty address book"),
+    ] {
+        let refused = Node::builder().id(NodeId(0)).book(book.clone()).open();
+        let error = refused.unwrap_err();
+        assert!(matches!(error, Error::NotInBook { .. }), "{error}");
+        let said = error.to_string();
+        assert!(said.contains(named) && said.contains("listen"), "{said}");
+        let any = "127.0.0.1:0".parse().unwrap();
+        let placed = Node::builder().id(NodeId(0)).book(book).listen(any);
+        assert_eq!(placed.open().unwrap().id(), NodeId(0));
+    }
 }
 
 #[test]

@@ -322,6 +322,54 @@ fn members_whose_queues_are_full_exchange_buffers() {
     });
 }
 
+/// Neither program takes a message before the operations end, and no other one can be sent.
+#[test]
+fn f19_operations_pass_while_unread_messages_fill_the_queues_of_members() {
+    const MESSAGE: Bytes = Bytes::from_static(&[1; 900]);
+    const TRIES: u64 = 3_000;
+    const PAUSE: Duration = Duration::from_millis(1);
+    let small = |id| {
+        let builder = builder(id).memory(1 << 20).max_message(1 << 16);
+        builder.send_queue(1 << 16)
+    };
+    let nodes = (0..2).map(|id| small(id).open().unwrap());
+    group_of(nodes.collect(), |mut group, mut node| {
+        let other = NodeId(1 - node.id().0);
+        let mut sent = [0];
+        for _ in 0..TRIES {
+            match node.send(other, MESSAGE) {
+                Ok(_) => sent[0] += 1,
+                Err(_) => _ = node.poll(PAUSE),
+            }
+        }
+        let own = sent[0];
+        assert!(own < TRIES, "the queue is full");
+        group.allreduce(&mut node, &mut sent, Sum).unwrap();
+        for _ in own..sent[0] {
+            node.recv().unwrap();
+        }
+        node.close(LONG).unwrap();
+    });
+    let nodes = (0..2).map(|id| small(id).open_threads(1).unwrap());
+    shared_group_of(nodes.collect(), |mut group, mut node| {
+        let other = NodeId(1 - node.id().0);
+        let mut sent = [0];
+        for _ in 0..TRIES {
+            match node.send(other, MESSAGE) {
+                Ok(_) => sent[0] += 1,
+                Err(_) => std::thread::sleep(PAUSE),
+            }
+        }
+        let own = sent[0];
+        assert!(own < TRIES, "the queue is full");
+        group.allreduce(&mut node, &mut sent, Sum).unwrap();
+        for _ in own..sent[0] {
+            node.recv().unwrap();
+        }
+        node.close(LONG).unwrap();
+    });
+}
+
 /// Neither program takes a message before the operations end.
 #[test]
 fn f19_operations_pass_while_unread_messages_fill_the_memory_of_members() {

@@ -263,7 +263,7 @@ fn is_told(told: &Error) {
         "channel 3",
         "node 0",
         "max_message",
-        "into a buffer",
+        "accept_into with a buffer",
     ] {
         assert!(text.contains(word), "{text} says {word}");
     }

@@ -38,6 +38,9 @@ fn log() {
             .with_writer(|| Writer)
             .init();
     });
+    // Another test may have met an event for the first time between two steps of `init`: then
+    // `tracing` keeps it off (tokio-rs/tracing 2874) until it is asked to look again.
+    tracing::callsite::rebuild_interest_cache();
 }
 
 /// The lines of node `id`. No other test may use it.

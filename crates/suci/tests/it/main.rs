@@ -15,6 +15,7 @@ mod itself;
 mod large;
 mod life;
 mod log;
+mod meanings;
 mod membership;
 mod next;
 mod node_keys;

@@ -17,7 +17,7 @@ use suci::{
 };
 
 fn key(byte: u8) -> NodeKey {
-    NodeKey::from_bytes([byte; 32]).unwrap()
+    NodeKey::from_bytes(&[byte; 32]).unwrap()
 }
 
 /// The text of a file of public keys: nodes, their keys and the words behind.
@@ -110,7 +110,7 @@ fn a_member_that_poses_as_another_is_heard_by_nobody_and_both_say_why() {
 
 #[test]
 fn a_node_with_its_own_key_and_others_never_talk_and_both_say_why() {
-    let cluster = || builder(1).cluster_key(ClusterKey::from_bytes([2; 32]));
+    let cluster = || builder(1).cluster_key(ClusterKey::from_bytes(&[2; 32]));
     let plain = || builder(1);
     for other in [cluster as fn() -> NodeBuilder, plain] {
         for first in [0, 1] {
@@ -311,7 +311,7 @@ fn nodes_with_threads_change_their_keys_too() {
     a.send(b.id(), "hello").unwrap();
     assert_eq!(take(&mut b).payload, "hello");
     assert!(matches!(
-        a.set_keys(ClusterKey::from_bytes([1; 32])),
+        a.set_keys(ClusterKey::from_bytes(&[1; 32])),
         Err(Error::NotSealed)
     ));
     a.set_node_keys(key(1), public(&[(0, 1, "")])).unwrap();

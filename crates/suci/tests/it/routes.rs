@@ -39,7 +39,7 @@ fn open(id: u32, at: &[SocketAddr], lines: &str, settings: Settings) -> SharedNo
         .listen(at[id as usize])
         .forward(settings.unwilling != Some(id));
     if settings.sealed {
-        builder = builder.cluster_key(ClusterKey::from_bytes([7; 32]));
+        builder = builder.cluster_key(ClusterKey::from_bytes(&[7; 32]));
     }
     if settings.anyone {
         builder = builder.accept(AcceptPolicy::Anyone);

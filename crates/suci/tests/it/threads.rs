@@ -385,6 +385,9 @@ fn closing_delivers_what_every_thread_has() {
     let messages = std::iter::from_fn(|| a.try_recv().ok().flatten()).count();
     assert_eq!(messages, 8);
     assert!(matches!(a.try_recv(), Err(Error::Closed)));
+    // The ends of the sessions come after their messages.
+    let ends = std::iter::from_fn(|| a.next_event().ok().flatten());
+    assert!(ends.map(|e| matches!(e, Event::Ended { .. })).eq([true; 8]));
     assert!(matches!(a.next_event(), Err(Error::Closed)));
 }
 

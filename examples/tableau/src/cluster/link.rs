@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use suci::{
-    Bytes, ChannelId, EndReason, Error, Event, Mode, Node, NodeId, OutgoingMessage, PeerOptions,
-    Priority,
+    Bytes, ChannelId, EndReason, Error, Event, Mode, Node, NodeId, OutgoingMessage, Priority,
 };
 use tableau::parallel::{HUB, Kind, Malformed, Packet};
 
@@ -84,20 +83,14 @@ impl Link {
                     Mode::Throughput
                 };
                 let peer = self.node.peer(peer);
-                peer.set_options(PeerOptions {
-                    mode,
-                    ..peer.options()?
-                })?;
+                peer.configure(move |options| options.mode = mode)?;
                 if with_hub {
                     peer.set_channel_priority(URGENT, urgent)?;
                 }
             }
             if with_hub {
                 let peer = self.node.peer(peer);
-                peer.set_options(PeerOptions {
-                    keep_alive: true,
-                    ..peer.options()?
-                })?;
+                peer.configure(|options| options.keep_alive = true)?;
                 peer.connect()?;
             }
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use suci::security::{Cipher, Keyring, NodeKey, PublicKeys};
-use suci::{AcceptPolicy, AddressBook, EndReason, Event, Node, NodeId, SharedNode};
+use suci::{AcceptPolicy, EndReason, Event, Node, NodeId, SharedNode};
 use suci_proto::security::{Handshakes, Security};
 use suci_proto::types::ChannelId;
 
@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 fn key(of: NodeId) -> Result<NodeKey, String> {
     let byte = u8::try_from(of.0).map_err(text)?;
-    NodeKey::from_bytes([byte; 32]).map_err(text)
+    NodeKey::from_bytes(&[byte; 32]).map_err(text)
 }
 
 /// The public keys that all nodes have.
@@ -34,7 +34,7 @@ fn public() -> Result<PublicKeys, String> {
 
 /// A victim with keys of nodes, beside the scene's.
 fn victim() -> Result<SharedNode, String> {
-    let builder = Node::builder().id(VICTIM).book(AddressBook::new());
+    let builder = Node::builder().id(VICTIM);
     let builder = builder.accept(AcceptPolicy::Anyone).statistics(false);
     let builder = builder.node_keys(key(VICTIM)?, public()?);
     builder.open_threads(1).map_err(text)

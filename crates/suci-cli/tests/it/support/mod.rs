@@ -19,9 +19,17 @@ pub(crate) const HEARING: &str = "--default-signal=HUP,INT,QUIT";
 
 /// The command, without the variables that an outer launch may have set.
 pub(crate) fn suci(args: &[&str]) -> Command {
-    let mut command = Command::new("env");
+    let mut command = program("env");
     command.args([HEARING, path()]).args(args);
+    command
+}
+
+/// A program, without these variables.
+pub(crate) fn program(name: &str) -> Command {
+    let mut command = Command::new(name);
     for name in [
+        "LISTEN_FDS",
+        "LISTEN_PID",
         "SUCI_ID",
         "SUCI_SIZE",
         "SUCI_BOOK",

@@ -25,6 +25,19 @@ impl Sockets {
         self.fail_all(node, opening, open);
     }
 
+    /// No process has the peer's port: the connections that wait for its answer are refused, as TCP
+    /// refuses them. Others are judged by the peer's silence.
+    pub(super) fn on_absent(&mut self, node: NodeId) {
+        for id in self.ids_of(node) {
+            if let Some(SlotUse::Connection(connection)) = self.entry(id)
+                && matches!(connection.state, State::Opening(_))
+            {
+                self.forget_open(id);
+                self.fail(id, ConnectionFailure::NoProcess);
+            }
+        }
+    }
+
     /// A session is over, with all that was sent in it and not answered. An OPEN that was in it
     /// goes into the next session: what it opened at the peer is gone.
     pub(super) fn on_ended(&mut self, node: NodeId, reason: EndReason) {

@@ -116,6 +116,27 @@ fn a_link_that_becomes_faster_or_slower_is_followed() {
     }
 }
 
+/// A probe upwards goes on while the bandwidth grows, and finds ten times as much in one go.
+#[test]
+fn new_bandwidth_is_found_within_seconds() {
+    for (rtt, seconds) in [(20, 3), (100, 8)] {
+        let mut sim = Sim::new(link(10, millis(rtt), 400));
+        sim.add(bbr(), Duration::ZERO, ENDLESS);
+        sim.run(millis(5_000));
+        let faster = link(100, millis(rtt), 400);
+        sim.set_link(faster);
+        let slice = millis(200);
+        let mut time = Duration::ZERO;
+        while utilisation(faster, &sim.run(slice), slice) < 0.9 {
+            time += slice;
+        }
+        println!("figure: 10 to 100 Mbit/s at {rtt} ms: {time:?}");
+        assert!(time <= Duration::from_secs(seconds), "{time:?}");
+        let counts = sim.run(millis(10_000));
+        assert!(loss(&counts) < 0.01, "{}", loss(&counts));
+    }
+}
+
 #[test]
 fn a_path_that_grows_longer_is_learnt() {
     let mut sim = Sim::new(link(100, millis(10), 400));

@@ -141,6 +141,58 @@ fn f19_messages_of_a_group_pass_while_those_of_others_wait() {
     assert!(world.engines[1].queue_len(id(0)).0 > 1_000, "of the others");
 }
 
+/// Two groups with the same members would wait for each other for ever: at each member the queue is
+/// full of messages that the other member takes only after one of the other group.
+#[test]
+fn f19_messages_of_a_group_have_room_in_a_queue_that_others_fill() {
+    static LONG: [u8; 62_000] = [3; 62_000];
+    for others in [ChannelId::of_group(6), ChannelId(0)] {
+        let config = || Config {
+            memory: 1 << 20,
+            max_message: 1 << 16,
+            send_queue: 1 << 16,
+            rts_threshold: 1 << 12,
+            ..Config::default()
+        };
+        let mut world = World::new(2);
+        world.set_up_server(0, BUFFER, config());
+        world.set_up_server(1, BUFFER, config());
+        let now = world.now;
+        world.engines[1].add_peer(now, id(0), address(0)).unwrap();
+        let offer = |world: &mut World, channel, payload: &'static [u8]| {
+            let unread = Outgoing {
+                channel,
+                ..message(payload)
+            };
+            let now = world.now;
+            world.engines[1].send(now, id(0), unread).is_ok()
+        };
+        for _ in 0..60 {
+            offer(&mut world, others, &LONG);
+            world.run(SECOND / 50);
+        }
+        world.run(SECOND);
+        let is_full = !offer(&mut world, others, &LONG);
+        assert!(is_full, "{others:?}");
+        for round in 0..10 {
+            assert!(
+                offer(&mut world, CHANNEL, &LONG[..4_000]),
+                "{others:?} {round}"
+            );
+            assert!(
+                !offer(&mut world, CHANNEL, &LONG[..4_000]),
+                "no more than one"
+            );
+            let mut came = 0;
+            for _ in 0..10 {
+                came += taken(&mut world, 0, 1).len();
+                world.run(SECOND / 100);
+            }
+            assert_eq!(came, 1, "{others:?} {round}");
+        }
+    }
+}
+
 /// Nothing else would answer an announced message of a group that is over: it would fill its
 /// sender's queue until the session ends.
 #[test]

@@ -276,6 +276,52 @@ fn sockets_have_their_messages_and_the_ends_of_sessions() {
     assert_eq!(of_sockets(&mut world, 1), (vec![3], true));
 }
 
+/// A node that closes has sent messages of sockets to a peer that is silent from then on. Returns
+/// the seconds until it is closed, and how many of the messages the program misses.
+fn closing_seconds(is_lost_before: bool, sent: &[Outgoing]) -> (u64, u64) {
+    let mut world = world();
+    let (now, engine) = (world.now, &mut world.engines[0]);
+    engine.send(now, id(1), message(b"up")).unwrap();
+    engine.await_member(now, id(1), true);
+    world.run(SECOND);
+    for outgoing in sent {
+        let (now, outgoing) = (world.now, outgoing.clone());
+        world.engines[0].send(now, id(1), outgoing).unwrap();
+    }
+    let silent = |_: &Packet| true;
+    if is_lost_before {
+        world.run_but(SECOND * 12, silent);
+    }
+    let begun = world.now;
+    world.engines[0].close(begun, SECOND * 60);
+    while !world.engines[0].is_closed() {
+        world.run_but(SECOND, silent);
+    }
+    let missed = world.engines[0].unflushed().map(|(_, _, failed)| failed);
+    (world.now.since(begun).as_secs(), missed.sum())
+}
+
+/// Sockets fail when their peer is lost, so nobody waits for what they sent. Messages of the
+/// program are awaited: the peer may come back.
+#[test]
+fn f20_a_close_waits_for_no_messages_of_sockets_that_failed() {
+    let of_sockets = |token| Outgoing {
+        channel: ChannelId::of_sockets(3),
+        token,
+        ..message(b"of a socket")
+    };
+    let (bytes, control) = (of_sockets(0), of_sockets(u64::MAX));
+    for sent in [&[control.clone()][..], &[bytes, control]] {
+        let missed = u64::from(sent.len() == 2);
+        assert_eq!(closing_seconds(true, sent), (1, missed));
+        let (seconds, failed) = closing_seconds(false, sent);
+        assert!((9..=13).contains(&seconds), "{seconds} s");
+        assert_eq!(failed, missed);
+    }
+    let (seconds, missed) = closing_seconds(true, &[message(b"of the program")]);
+    assert!(seconds >= 60 && missed == 1, "{seconds} s, {missed}");
+}
+
 fn forwarded(channel: u32, length: usize) -> Outgoing {
     Outgoing {
         channel: ChannelId::of_forwarded(channel),

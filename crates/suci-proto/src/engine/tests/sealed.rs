@@ -131,6 +131,49 @@ fn a_plain_and_a_sealed_node_exchange_nothing_and_both_say_why() {
     }
 }
 
+/// A process that answers and refuses for another reason than a lack of room is silence: the peer
+/// is lost when the silence timeout is over, and given up in time.
+#[test]
+fn a_peer_that_refuses_for_good_is_lost_and_given_up_in_time() {
+    let silence = Duration::from_secs(2);
+    for (keys, reason) in [
+        ([&[1][..], &[2]], RefusedReason::Key),
+        ([&[], &[1]], RefusedReason::Mode),
+        ([&[1], &[]], RefusedReason::Mode),
+    ] {
+        let mut world = world(&keys);
+        let (now, begun) = (world.now, world.now);
+        let patience = |options: &mut crate::PeerOptions| {
+            (options.silence_timeout, options.give_up_after) = (silence, 2 * silence);
+        };
+        world.engines[0]
+            .change_options(now, id(1), patience)
+            .unwrap();
+        world.send(0, 1).unwrap();
+        let (mut lost, mut ended) = (None, None);
+        while ended.is_none() && world.now < begun + 5 * silence {
+            world.run(Duration::from_millis(50));
+            let after = world.now.since(begun);
+            for event in world.events(0) {
+                match event {
+                    Event::Lost { cause, .. } => {
+                        assert_eq!(cause, crate::LostCause::Refused(reason));
+                        lost = Some(after);
+                    }
+                    Event::Ended { .. } => ended = Some(after),
+                    _ => {}
+                }
+            }
+        }
+        println!("figure: {reason:?}: lost after {lost:?}, ended after {ended:?}");
+        let slack = Duration::from_millis(500);
+        let is_due =
+            |at: Option<Duration>, due| at.is_some_and(|at| (due..due + slack).contains(&at));
+        assert!(is_due(lost, silence), "{reason:?}: {lost:?}");
+        assert!(is_due(ended, 2 * silence), "{reason:?}: {ended:?}");
+    }
+}
+
 /// F30: whatever byte of a packet changed, the packet is dropped, and nothing but counters changes.
 #[test]
 fn f30_changed_packets_are_not_authentic() {
@@ -369,6 +412,33 @@ fn renewed_keys_lose_no_message() {
         assert_ne!(index_to(&mut world, 0), old);
         assert!(world.ledger.handshakes() > 1);
         exchange(&mut world);
+    }
+}
+
+/// A peer moves while this side may not seal anything under the present keys, a challenge neither:
+/// the fresh handshake goes to where its packets come from.
+#[test]
+fn f13_a_fresh_handshake_finds_a_peer_that_moved() {
+    const MOVED: usize = 10;
+    for renewal in [Renewal::StopSealing, Renewal::Revoke] {
+        let mut world = connected();
+        let now = world.now;
+        world.engines[1].renew_keys(now, renewal);
+        world.send(0, 1).unwrap();
+        for _ in 0..400 {
+            for mut packet in [0, 1].map(|host| world.outgoing(host)).concat() {
+                match (packet.from, packet.to) {
+                    (0, _) => packet.from = MOVED,
+                    (_, MOVED) => packet.to = 0,
+                    _ => continue,
+                }
+                world.deliver(&packet);
+            }
+            world.pass(STEP);
+        }
+        assert_eq!(world.received(1), 1, "{renewal:?}");
+        let path = world.peer(1, 0).path_address();
+        assert_eq!(path, Some(address(MOVED)), "{renewal:?}");
     }
 }
 

@@ -367,3 +367,67 @@ fn f27_packets_bound_to_a_size_stay_so_on_another_path() {
     connection.begin_on_route(Some(ETHERNET_MTU), now);
     assert_eq!(connection.mtu.current(), MIN_MTU);
 }
+
+/// The program uses 6,000 channels before the peer has said that it permits fewer: each message is
+/// delivered, or told as not delivered, once.
+#[test]
+fn messages_on_channels_that_the_peer_does_not_permit_are_told_each_once() {
+    const ALL: u32 = 6_000;
+    let mut world = World::new(2);
+    let config = Config {
+        memory: 1 << 20,
+        max_message: 64 << 10,
+        ..Config::default()
+    };
+    world.set_up_server(1, BUFFER, config);
+    for channel in 0..ALL {
+        let message = Outgoing {
+            channel: ChannelId(channel),
+            token: channel.into(),
+            ..message(b"x")
+        };
+        world.engines[0].send(world.now, id(1), message).unwrap();
+    }
+    let mut outcomes = vec![0; ALL as usize];
+    let mut arrived = 0_u64;
+    for _ in 0..100 {
+        world.run(Duration::from_millis(50));
+        while let Some((_, message)) = world.engines[1].recv() {
+            outcomes[message.channel.0 as usize] += 1;
+            arrived += 1;
+        }
+        for event in world.events(0) {
+            if let Event::NotDelivered { token, reason, .. } = event {
+                assert_eq!(reason, crate::TOO_MANY_CHANNELS);
+                outcomes[token as usize] += 1;
+            }
+        }
+    }
+    println!("figure: {arrived} of {ALL} arrived, the others were told");
+    assert!(outcomes.iter().all(|outcomes| *outcomes == 1));
+    assert!(world.peer(0, 1).session.outbox.is_empty());
+    // From now on it is known.
+    let late = Outgoing {
+        channel: ChannelId(ALL),
+        ..message(b"x")
+    };
+    let refused = world.engines[0].send(world.now, id(1), late);
+    let full = SendError::Channels { open: arrived };
+    assert_eq!(refused, Err(full));
+    assert!((crate::limits::MIN_CHANNELS..ALL.into()).contains(&arrived));
+}
+
+/// A peer that permits more gets all of them.
+#[test]
+fn channels_are_not_refused_before_the_peer_says_how_many_it_permits() {
+    let mut world = World::new(2);
+    for channel in 0..1_100 {
+        let message = Outgoing {
+            channel: ChannelId(channel),
+            ..message(b"x")
+        };
+        world.engines[0].send(world.now, id(1), message).unwrap();
+    }
+    world.run(5 * SECOND);
+    assert_eq!(world.received(1), 1_100);
+}

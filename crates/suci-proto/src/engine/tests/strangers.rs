@@ -401,3 +401,56 @@ fn f02_strangers_that_come_all_at_once_leave_room_for_the_book() {
     world.outgoing(0);
     comes_in_after(&mut world, strangers);
 }
+
+/// The program of a host asks the first host once, and closes in order.
+fn visit(world: &mut World, host: usize) {
+    world.send(host, 0).unwrap();
+    world.settle();
+    let now = world.now;
+    world.engines[host].close(now, SECOND);
+    world.settle();
+}
+
+/// All visitors come from one address: strangers of one address get half of the table. One that
+/// closed in order gives its place back as soon as another needs it.
+#[test]
+fn f34_strangers_that_closed_in_order_make_room_at_once() {
+    let mut world = one_server(241, 100, BUFFER);
+    for visitor in 1..=240 {
+        visit(&mut world, visitor);
+        assert_eq!(world.received(0), 1, "visitor {visitor}");
+        world.events(0);
+        let refused = |event: &Event| matches!(event, Event::Refused { .. });
+        assert!(!world.events(visitor).iter().any(refused));
+        world.now += Duration::from_millis(1);
+    }
+}
+
+/// A stranger that closed is forgotten before its cookie expires. A copy of its INIT brings its
+/// message no second time.
+#[test]
+fn f10_f34_a_copy_of_the_init_of_a_stranger_that_was_forgotten_is_dropped() {
+    let mut world = one_server(2, 100, BUFFER);
+    world.send(1, 0).unwrap();
+    for host in [1, 0] {
+        let packets = world.outgoing(host);
+        packets.iter().for_each(|packet| world.deliver(packet));
+    }
+    let init = world.outgoing(1);
+    assert!(init.len() == 1 && init[0].is(PacketType::Init));
+    world.deliver(&init[0]);
+    world.settle();
+    let now = world.now;
+    world.engines[1].close(now, SECOND);
+    world.settle();
+    assert_eq!(world.received(0), 1);
+    world.events(0);
+    world.run(SECOND);
+    let now = world.now;
+    world.engines[0].forget_strangers(now);
+    assert!(world.engines[0].peer_key(id(1)).is_none(), "forgotten");
+    world.deliver(&init[0]);
+    world.settle();
+    assert_eq!(world.received(0), 0);
+    assert!(world.engines[0].peer_key(id(1)).is_none());
+}

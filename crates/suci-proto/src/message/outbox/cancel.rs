@@ -73,7 +73,7 @@ impl Outbox {
         reason: u64,
         all: impl IntoIterator<Item = Cancelled>,
     ) -> u64 {
-        let class = self.scheduler.priority(index).class();
+        let sum = self.sum_of(index, channel);
         let mut count = 0_u64;
         for cancelled in all {
             let Cancelled {
@@ -83,7 +83,7 @@ impl Outbox {
                 notify,
                 deadline,
             } = cancelled;
-            self.queued.change(class, |all| all.minus(held));
+            self.queued.change(sum, |all| all.minus(held));
             count = count.saturating_add(held.messages);
             if let Some(at) = deadline {
                 self.deadlines.remove(&(at, channel, numbers.start));

@@ -98,8 +98,8 @@ impl Outbox {
     pub(in crate::message) fn audit_queued(&self) {
         let mut queued = crate::message::ByClass::default();
         for (index, channel) in &self.channels {
-            let class = self.scheduler.priority(index).class();
-            queued.change(class, |held| held.plus(channel.queue.held()));
+            let sum = self.sum_of(index, channel.id());
+            queued.change(sum, |held| held.plus(channel.queue.held()));
         }
         assert_eq!(queued, self.queued);
     }

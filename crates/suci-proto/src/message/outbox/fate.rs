@@ -1,6 +1,7 @@
 //! Acknowledgements and losses of sent frames.
 
 use super::Outbox;
+use crate::message::ByClass;
 use crate::message::send_queue::Released;
 use crate::recovery::SentFrame;
 
@@ -81,11 +82,13 @@ impl Outbox {
         };
         channel.queue.give_back(&mut self.caches);
         let (parked, empty) = (channel.wait.parked.is_some(), channel.queue.is_empty());
-        let Released { over, left, .. } = released;
-        let class = self.scheduler.priority(index).class();
+        let (Released { over, left, .. }, id) = (released, channel.id());
+        let sum = self.sum_of(index, id);
         self.queued
-            .change(class, |all| all.without(released.freed).minus(left));
-        self.over = self.over.plus(over).minus(left);
+            .change(sum, |all| all.without(released.freed).minus(left));
+        if sum != ByClass::INTERNAL {
+            self.over = self.over.plus(over).minus(left);
+        }
         self.voids = self.voids.saturating_sub(released.voids);
         if parked {
             // The new first message may be announced instead of waiting for credit.

@@ -5,8 +5,9 @@
 //! So a late copy of an old frame cannot be mistaken for a new one.
 
 use super::{NoRoom, Outbox};
-use crate::message::len64;
+use crate::limits::MAX_CHANNELS;
 use crate::message::outgoing::{Fin, OutgoingChannel, Status};
+use crate::message::{TOO_MANY_CHANNELS, len64};
 use crate::types::{ChannelId, MessageNumber};
 use std::collections::VecDeque;
 
@@ -46,9 +47,39 @@ impl Outbox {
     }
 
     /// Sets the number of channels that the peer permits, counting all that were ever opened. Never
-    /// lowers it.
+    /// lowers it. Messages on channels that were opened before it was announced and are not
+    /// among them are not delivered: nothing of them was sent.
     pub fn set_max_channels(&mut self, limit: u64) {
         self.max_channels = self.max_channels.max(limit);
+        self.channels_announced = true;
+        let Some(early) = self.early.take() else {
+            return;
+        };
+        for (id, ordinal) in early.ordinals {
+            if ordinal >= self.max_channels {
+                self.deny(id, TOO_MANY_CHANNELS);
+            } else if let Some(index) = self.find(id) {
+                self.activate(index);
+            }
+        }
+        self.compact();
+    }
+
+    /// Returns true if the program may open `channel` although the peer may turn out to permit
+    /// fewer: before the handshake says how many it permits, as many as any peer permits. Layers
+    /// open no channel that way, since they do not hear that its messages are not delivered.
+    pub(super) fn may_open_early(&self, channel: ChannelId) -> bool {
+        let is_program = channel.ranked_as().is_user();
+        is_program && !self.channels_announced && self.opened < MAX_CHANNELS
+    }
+
+    /// Returns true if the channel was opened early and waits for that announcement.
+    #[cold]
+    pub(super) fn is_early(&self, index: usize) -> bool {
+        let (channel, early) = (self.channels.get(index), self.early.as_ref());
+        channel
+            .zip(early)
+            .is_some_and(|(channel, early)| early.ordinals.contains_key(&channel.id()))
     }
 
     /// Returns the number of channels that the peer now lets this side have open at once.
@@ -171,5 +202,6 @@ impl Outbox {
     /// Sets the number of channels that the peer permits, also to a lower one.
     pub(in crate::message) fn limit_channels(&mut self, most: u64) {
         self.max_channels = most;
+        self.channels_announced = true;
     }
 }

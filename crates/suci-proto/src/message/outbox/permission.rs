@@ -14,7 +14,9 @@ impl Outbox {
             // A channel without messages is not cold before the first of them was sent.
             let denied = self.by_id.keys().filter(|id| !layers.permits(id.layer()));
             let denied: Vec<ChannelId> = denied.copied().collect();
-            denied.into_iter().for_each(|id| self.deny(id));
+            denied
+                .into_iter()
+                .for_each(|id| self.deny(id, NOT_PERMITTED));
             self.compact();
         }
     }
@@ -39,17 +41,18 @@ impl Outbox {
         is_new
     }
 
-    /// Removes a channel of which nothing was sent, as if it had never been opened.
-    fn deny(&mut self, id: ChannelId) {
+    /// Removes a channel of which nothing was sent, as if it had never been opened. Its messages
+    /// are not delivered, for this reason.
+    pub(super) fn deny(&mut self, id: ChannelId, reason: u64) {
         let Some(index) = self.find(id) else {
             return;
         };
-        let class = self.scheduler.priority(index).class();
+        let sum = self.sum_of(index, id);
         let Some(mut channel) = self.vacate(index) else {
             return;
         };
         let (held, numbers) = (channel.queue.held(), channel.queue.end_number());
-        self.queued.change(class, |all| all.minus(held));
+        self.queued.change(sum, |all| all.minus(held));
         let void = numbers.saturating_sub(held.messages);
         self.voids = self.voids.saturating_sub(void);
         self.accepted = self.accepted.saturating_sub(held.messages);
@@ -62,7 +65,7 @@ impl Outbox {
         self.completions
             .extend(messages.into_iter().map(|message| Completion {
                 outcome: Outcome::NotDelivered,
-                reason: Some(NOT_PERMITTED),
+                reason: Some(reason),
                 ..message
             }));
     }

@@ -3,7 +3,9 @@
 use super::Outbox;
 use crate::message::outgoing::{Fin, OutgoingChannel};
 use crate::message::send_queue::SendBufferCaches;
-use crate::message::{ChannelLease, Held, Outgoing, SmallOutgoing, WantedRoom, has_room, len64};
+use crate::message::{
+    ByClass, ChannelLease, Held, Outgoing, SmallOutgoing, WantedRoom, has_room, len64,
+};
 use crate::types::{ChannelId, Layer, MessageNumber};
 
 /// The reason why a message is not accepted.
@@ -22,14 +24,28 @@ pub enum NoRoom {
 
 /// Where a message is queued.
 struct QueueSlot {
-    /// The channel's index in the slab, and its class.
+    /// The channel's index in the slab, and the sum that counts its messages.
     index: usize,
-    class: u8,
-    /// The sizes of all queued messages of the class, this message included.
+    sum: u8,
+    /// The sizes of all messages in that sum, this message included.
     held: Held,
 }
 
+/// Returns the sum of [`ByClass`] that counts the messages of `channel`, which has this class.
+const fn sum(class: u8, channel: ChannelId) -> u8 {
+    match channel.is_internal() {
+        true => ByClass::INTERNAL,
+        false => class,
+    }
+}
+
 impl Outbox {
+    /// Returns the sum of [`ByClass`] that counts the messages of `channel`, which is open at
+    /// `index`.
+    pub(super) fn sum_of(&self, index: usize, channel: ChannelId) -> u8 {
+        sum(self.scheduler.priority(index).class(), channel)
+    }
+
     /// Returns the class of the next scheduled channel.
     #[must_use]
     #[inline]
@@ -73,8 +89,7 @@ impl Outbox {
     /// method of the outbox is called.
     pub fn lend(&mut self, channel: ChannelId) -> Option<ChannelLease> {
         let index = self.find(channel)?;
-        let class = self.scheduler.priority(index).class();
-        let (held, limits) = (self.queued.get(class), &self.limits);
+        let (held, limits) = (self.queued.get(self.sum_of(index, channel)), &self.limits);
         let most = |each: Held| {
             let room = limits.max_queued_bytes.saturating_sub(held.charge());
             let messages = len64(limits.max_queued_messages).saturating_sub(held.messages);
@@ -91,12 +106,14 @@ impl Outbox {
     pub fn give_back(&mut self, lease: ChannelLease) {
         let held = lease.accepted();
         let (index, count, block) = lease.end();
-        if let Some(channel) = self.channels.get_mut(index) {
-            channel.queue.put_back(count, block);
-        }
+        let Some(channel) = self.channels.get_mut(index) else {
+            return;
+        };
+        channel.queue.put_back(count, block);
         if count > 0 {
-            let class = self.scheduler.priority(index).class();
-            self.queued.change(class, |before| before.plus(held));
+            let id = channel.id();
+            let sum = self.sum_of(index, id);
+            self.queued.change(sum, |before| before.plus(held));
             self.accepted = self.accepted.saturating_add(held.messages);
             self.activate(index);
         }
@@ -110,9 +127,11 @@ impl Outbox {
             Some(index) => self.scheduler.priority(index).class(),
             None => self.priority(channel).class(),
         };
-        let held = self.queued.get(class);
+        let sum = sum(class, channel);
+        let held = self.queued.get(sum);
         let fits = has_room(held.charge(), size.charge(), self.limits.max_queued_bytes);
-        if !fits || held.messages >= len64(self.limits.max_queued_messages) {
+        let is_full = !fits || held.messages >= len64(self.limits.max_queued_messages);
+        if is_full && !self.has_own_room(opened, channel) {
             return Err(NoRoom::Full);
         }
         let index = match opened {
@@ -123,16 +142,27 @@ impl Outbox {
             return Err(NoRoom::Finished(channel.ranked_as()));
         }
         let held = held.plus(size);
-        Ok(QueueSlot { index, class, held })
+        Ok(QueueSlot { index, sum, held })
+    }
+
+    /// Returns true if the channel, which is open at index `opened`, takes a message although its
+    /// class is full. The channel of a group takes one: the receiver takes none of another group or
+    /// of the program in its place, so that they would keep each other waiting for ever.
+    #[cold]
+    fn has_own_room(&self, opened: Option<usize>, channel: ChannelId) -> bool {
+        let opened = opened.and_then(|index| self.channels.get(index));
+        channel.is_of_group() && opened.is_none_or(|channel| channel.open() == 0)
     }
 
     /// Moves the channel's messages to `class`. O(messages).
     pub(super) fn move_class(&mut self, index: usize, class: u8) {
-        let channel = self.channels.get(index);
-        let held = channel.map_or(Held::default(), |channel| channel.queue.held());
-        let before = self.scheduler.priority(index).class();
+        let Some(channel) = self.channels.get(index) else {
+            return;
+        };
+        let (held, id) = (channel.queue.held(), channel.id());
+        let before = self.sum_of(index, id);
         self.queued.change(before, |all| all.minus(held));
-        self.queued.change(class, |all| all.plus(held));
+        self.queued.change(sum(class, id), |all| all.plus(held));
     }
 
     #[cold]
@@ -144,6 +174,10 @@ impl Outbox {
             Err(NoRoom::Finished(channel.ranked_as()))
         } else if self.opened < self.max_channels {
             Ok(self.open(channel))
+        } else if self.may_open_early(channel) {
+            let early = self.early.get_or_insert_default();
+            early.ordinals.insert(channel, self.opened);
+            Ok(self.open(channel))
         } else {
             Err(NoRoom::Channels(self.channels_at_once()))
         }
@@ -152,12 +186,12 @@ impl Outbox {
     #[inline(always)]
     fn queue(
         &mut self,
-        QueueSlot { index, class, held }: QueueSlot,
+        QueueSlot { index, sum, held }: QueueSlot,
         push: impl FnOnce(&mut OutgoingChannel, &mut SendBufferCaches) -> MessageNumber,
     ) -> MessageNumber {
         let (channel, caches) = (self.channels.get_mut(index), &mut self.caches);
         let number = channel.map_or(0, |channel| push(channel, caches));
-        self.queued.change(class, |_| held);
+        self.queued.change(sum, |_| held);
         self.accepted = self.accepted.saturating_add(1);
         self.activate(index);
         number

@@ -201,6 +201,36 @@ fn f26_the_queue_is_bounded_and_returns_messages_that_it_refuses() {
     assert_eq!(outbox.queue_len(C0), 3);
 }
 
+/// A message longer than the bound is taken when its class has nothing queued. Packets of others
+/// that this node sends on may come without end, so they must not count there.
+#[test]
+fn packets_of_others_leave_the_programs_room_alone() {
+    let mut outbox = Outbox::new(OutboxLimits {
+        max_queued_bytes: 2_000,
+        ..limits()
+    });
+    outbox.set_initial_channel_limit(1 << 30);
+    outbox.set_session_limit(1 << 30);
+    let forwarded = ChannelId::of_forwarded(7);
+    push(&mut outbox, forwarded, 0..1, 1_500);
+    let more = message(forwarded, content(1, 1_500));
+    let refused = outbox.push(more).unwrap_err();
+    assert_eq!(refused.0, NoRoom::Full, "their own bound");
+    push(&mut outbox, C0, 0..1, 5_000);
+    let next = message(C0, content(1, 5_000));
+    assert!(outbox.push(next.clone()).is_err());
+    outbox.want_room(&next);
+    outbox.set_priority(forwarded, Priority::new(6, 1).unwrap());
+    outbox.audit_queued();
+    let sent = packets(&mut outbox, ROOM);
+    sent.iter().for_each(|packet| acked(&mut outbox, packet));
+    push(&mut outbox, forwarded, 1..2, 1_500);
+    assert_eq!(outbox.poll_room(), Some(Priority::default().class()));
+    push(&mut outbox, C0, 1..2, 5_000);
+    assert_eq!(outbox.queued().open(), Held::new(2, 6_500));
+    outbox.audit_queued();
+}
+
 #[test]
 fn f04_channels_are_bounded() {
     let mut outbox = outbox();

@@ -306,6 +306,9 @@ impl Connection {
         if self.pending.ping {
             return true;
         }
+        if !data && self.pending.small_ping {
+            return true;
+        }
         if !data {
             return self.credit.refresh_due(number, now);
         }

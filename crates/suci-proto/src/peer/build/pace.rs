@@ -1,6 +1,7 @@
 //! Limits of bytes in flight and of the rate: congestion window, pacer and the program's steering
 //! function.
 
+use crate::pacer::OVERSLEEP;
 use crate::peer::Connection;
 use crate::time::Instant;
 use crate::waits::WaitReason;
@@ -39,6 +40,26 @@ impl Connection {
     pub(in crate::peer) fn is_paced_by_window(&self, now: Instant) -> bool {
         let rate = || self.rate(now, self.mtu.current() as u64);
         self.paced_until.is_some() && rate() == self.congestion.pacing_rate(self.recovery.rtt())
+    }
+
+    /// Tells the pacer if the process did not run although it could have sent since `since`: the
+    /// pacer's time had come, or an acknowledgement had. Messages must have waited for the window
+    /// or the pacer.
+    #[inline]
+    pub(in crate::peer) fn note_late(&mut self, now: Instant, since: Instant) {
+        if now > since + OVERSLEEP && !self.app_limited {
+            self.on_late(now, since);
+        }
+    }
+
+    #[cold]
+    fn on_late(&mut self, now: Instant, since: Instant) {
+        let since = self.paced_until.map_or(since, |until| until.min(since));
+        if let Some(rate) = self.rate(now, self.mtu.current() as u64) {
+            // A longer debt would be a burst of more than the path holds.
+            let most = self.recovery.rtt().path();
+            self.pacer.on_late(now, since, rate, most);
+        }
     }
 
     /// Returns true if the program's steering function forbids one more full packet in flight.

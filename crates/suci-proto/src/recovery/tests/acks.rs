@@ -370,6 +370,55 @@ fn delivery_rate_takes_the_slower_of_sending_and_acknowledging() {
     );
 }
 
+/// F33: acknowledgements that our process reads late show the same rates.
+#[test]
+fn f33_a_process_that_reads_late_measures_the_rate_of_the_path() {
+    let mut bench = Bench::measured();
+    for i in 0..10 {
+        bench.send(1 + i, 200 + 10 * i);
+    }
+    for i in 0..10 {
+        let delays = AckDelays {
+            local: ms(100 - 10 * i),
+            ..reported(Duration::ZERO)
+        };
+        let ranges = [1 + i..=1 + i].into_iter();
+        let (recovery, log) = (&mut bench.recovery, &mut bench.log);
+        let rate = recovery.on_ack(at(400), delays, ranges, log).unwrap().rate;
+        let expected = RateSample {
+            delivered: 1_000 * (i + 1),
+            interval: ms(100 + 10 * i),
+            app_limited: false,
+        };
+        assert_eq!(rate, Some(expected));
+    }
+    // The last one arrived at 390.
+    bench.send(11, 400);
+    let rate = bench.ack(500, &[11..=11]).rate.unwrap();
+    assert_eq!(rate.interval, ms(100), "the path was idle until 400");
+}
+
+/// F33: what a late peer acknowledges at last was delivered before.
+#[test]
+fn f33_a_late_acknowledgement_begins_no_faster_sample() {
+    let mut bench = Bench::measured();
+    bench.send(1, 200);
+    bench.send(2, 380);
+    let ranges = [1..=1].into_iter();
+    let (recovery, log) = (&mut bench.recovery, &mut bench.log);
+    recovery
+        .on_ack(at(390), reported(ms(90)), ranges, log)
+        .unwrap();
+    bench.send(3, 390);
+    let rate = bench.ack(490, &[2..=3]).rate.unwrap();
+    let expected = RateSample {
+        delivered: 2_000,
+        interval: ms(190),
+        app_limited: false,
+    };
+    assert_eq!(rate, expected, "since 300");
+}
+
 #[test]
 fn delivery_rate_needs_time_to_pass() {
     let mut bench = Bench::new();

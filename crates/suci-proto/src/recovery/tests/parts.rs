@@ -120,10 +120,11 @@ fn the_packet_threshold_grows_up_to_its_cap_then_time_decides() {
     reordering.on_spurious(ms(10), 3, &rtt);
     assert_eq!(reordering.packets(), 4);
     reordering.on_spurious(ms(10), 20, &rtt);
-    assert_eq!(reordering.packets(), 21);
+    assert_eq!(reordering.packets(), 23, "an eighth to spare");
     reordering.on_spurious(ms(10), 5, &rtt);
-    assert_eq!(reordering.packets(), 21);
-    reordering.on_spurious(ms(10), MAX_PACKET_THRESHOLD - 1, &rtt);
+    assert_eq!(reordering.packets(), 23);
+    // And 56 to spare.
+    reordering.on_spurious(ms(10), MAX_PACKET_THRESHOLD - 57, &rtt);
     assert_eq!(reordering.packets(), MAX_PACKET_THRESHOLD);
     reordering.on_spurious(ms(10), MAX_PACKET_THRESHOLD, &rtt);
     assert_eq!(reordering.packets(), u64::MAX);
@@ -156,7 +157,7 @@ fn the_time_threshold_grows_up_to_three_round_trips() {
 fn thresholds_shrink_after_sixteen_genuine_episodes() {
     let rtt = Rtt::new(ms(80));
     let mut reordering = Reordering::new();
-    reordering.on_spurious(ms(98), 99, &rtt);
+    reordering.on_spurious(ms(98), 88, &rtt);
     assert_eq!(
         (reordering.packets(), reordering.delay(&rtt)),
         (100, ms(108))

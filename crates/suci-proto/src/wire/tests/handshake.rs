@@ -130,16 +130,16 @@ fn hello_has_room_to_grow_but_not_more() {
 
 #[test]
 fn refused_codes_keep_their_numbers() {
-    let codes = (0..14).map(RefusedCode::from_wire).collect::<Vec<_>>();
+    let codes = (0..15).map(RefusedCode::from_wire).collect::<Vec<_>>();
     assert_eq!(codes[0], RefusedCode::Other(0));
     assert_eq!(
-        codes[1..13]
+        codes[1..14]
             .iter()
             .filter(|c| matches!(c, RefusedCode::Other(_)))
             .count(),
         0
     );
-    assert_eq!(codes[13], RefusedCode::Other(13));
+    assert_eq!(codes[14], RefusedCode::Other(14));
     assert!(
         codes
             .iter()

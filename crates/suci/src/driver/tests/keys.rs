@@ -31,7 +31,7 @@ fn exchange(a: &mut Driver, b: &mut Driver) {
 }
 
 fn key(byte: u8) -> ClusterKey {
-    ClusterKey::from_bytes([byte; 32])
+    ClusterKey::from_bytes(&[byte; 32])
 }
 
 /// Nothing under a key that was taken out is opened, even if it is in the socket already.

@@ -63,6 +63,11 @@ impl Refused {
             reason: 0,
         }
     }
+
+    /// 1, unless the program took the message back.
+    fn failures(&self) -> u64 {
+        u64::from(!matches!(self.reason, CANCELLED | EXPIRED))
+    }
 }
 
 /// The messages that a peer's gate has let through.
@@ -78,8 +83,9 @@ pub(super) struct Account {
     pub(super) refused: VecDeque<Refused>,
     /// Deferred messages, and refused ones.
     pub(super) kept: ByClass,
-    /// Refused messages.
+    /// Refused messages, and how many of them are failures.
     pub(super) refused_held: Held,
+    refused_failures: u64,
     /// The program asked whether the peer has all one-sided requests: they count until it has.
     pub(super) counts_requests: bool,
     /// One-sided requests that the engine did not take yet.
@@ -91,6 +97,7 @@ pub(super) struct Account {
     pub(super) over: Held,
     /// Refused messages, as reported to the gate.
     pub(super) refused_told: Held,
+    failures_told: u64,
     /// Failed messages, as reported to the gate.
     pub(super) failed: u64,
     /// The account is among the open ones.
@@ -111,11 +118,13 @@ impl Account {
             refused: VecDeque::new(),
             kept: ByClass::default(),
             refused_held: Held::default(),
+            refused_failures: 0,
             counts_requests: false,
             requests: Held::default(),
             dropped: 0,
             over: Held::default(),
             refused_told: Held::default(),
+            failures_told: 0,
             failed: 0,
             open: false,
             to_wake: false,
@@ -171,6 +180,7 @@ impl Account {
     /// Keeps the remains of a message until the program can hear of it.
     pub(super) fn refuse(&mut self, refused: Refused) {
         self.refused_held = self.refused_held.plus(refused.size);
+        self.refused_failures += refused.failures();
         self.refused.push_back(refused);
     }
 
@@ -182,28 +192,14 @@ impl Account {
         }
     }
 
-    /// Hands over the events of refused messages until `most` wait for the program. Beyond that,
-    /// events of messages sent with `notify` are kept. Others are dropped: otherwise they would
-    /// fill the queue of a program that takes no events. Tells the gate which messages are kept.
-    /// Returns whether there are any.
-    pub(super) fn tell_refused(
-        &mut self,
-        node: NodeId,
-        after: usize,
-        events: &mut Events,
-        most: usize,
-    ) -> bool {
-        let told = |next: &Refused, events: &Events| events.len() < most || !next.notify;
-        while self.refused.front().is_some_and(|next| told(next, events))
+    /// Hands over the events of refused messages until `most` events of the node wait for the
+    /// program. The others are kept, and take room in the gate, until the program takes events.
+    /// Tells the gate which messages are kept. Returns whether there are any.
+    pub(super) fn tell_refused(&mut self, node: NodeId, events: &mut Events, most: usize) -> bool {
+        while events.len_of(node) < most
             && let Some(refused) = self.refused.pop_front()
         {
-            self.refused_held = self.refused_held.minus(refused.size);
-            self.kept
-                .change(refused.class, |kept| kept.minus(refused.size));
-            if events.len() >= most {
-                self.dropped += 1;
-                continue;
-            }
+            self.let_go(&refused);
             let event = Event::NotDelivered {
                 node,
                 channel: refused.channel,
@@ -211,25 +207,55 @@ impl Account {
                 token: refused.token,
                 reason: refused.reason,
             };
-            events.push(after, event.failures(), event);
+            let failed = self.gate.hand_over(event.failures());
+            events.push(event, failed, None);
         }
-        // Only now: a flush that comes before this waits. Otherwise it would count most failures
-        // twice, first as refused, then as dropped.
-        if self.refused_told != self.refused_held {
-            self.refused_told = self.refused_held;
-            self.gate.set_refused(self.refused_held);
-            self.to_wake = true;
-        }
+        self.note_refused();
         let left = !self.refused.is_empty();
-        events.more |= left;
+        if left {
+            events.keep_back(node);
+        }
         left
     }
 
+    /// Drops refused messages that were sent without `notify`: they fill the queue of a program
+    /// that never took an event. Only a flush tells of them.
+    pub(super) fn drop_refused(&mut self) {
+        let (kept, dropped) = core::mem::take(&mut self.refused)
+            .into_iter()
+            .partition::<VecDeque<_>, _>(|refused| refused.notify);
+        self.refused = kept;
+        for refused in &dropped {
+            self.dropped += refused.failures();
+            self.let_go(refused);
+        }
+        self.note_refused();
+    }
+
+    fn let_go(&mut self, refused: &Refused) {
+        self.refused_held = self.refused_held.minus(refused.size);
+        self.refused_failures -= refused.failures();
+        self.kept
+            .change(refused.class, |kept| kept.minus(refused.size));
+    }
+
+    /// Tells the gate which refused messages are kept. Only after others were let go: a flush that
+    /// comes before this waits. Otherwise it would count most failures twice, first as refused,
+    /// then as dropped.
+    fn note_refused(&mut self) {
+        if self.refused_told != self.refused_held {
+            self.refused_told = self.refused_held;
+            self.failures_told = self.refused_failures;
+            self.gate.set_refused(self.refused_held);
+            self.to_wake = true;
+        }
+    }
+
     /// Tells the program in which classes the gate has the room that it waits for.
-    pub(super) fn tell_room(&mut self, node: NodeId, after: usize, events: &mut Events) {
+    pub(super) fn tell_room(&mut self, node: NodeId, events: &mut Events) {
         self.to_tell_room = false;
         self.gate
-            .tell_room(|class| events.push(after, 0, Event::Writable { node, class }));
+            .tell_room(|class| events.push(Event::Writable { node, class }, 0, None));
     }
 
     /// Counts the one-sided requests that wait in the layer, if they count.
@@ -245,7 +271,8 @@ impl Account {
     /// are acknowledged or ended. This comes before the program can hear of them, so that it finds
     /// the room.
     pub(super) fn balance(&mut self, node: NodeId, engine: &Engine) {
-        self.set_failed(engine.untold_failures(node).saturating_add(self.dropped));
+        let kept = self.dropped.saturating_add(self.failures_told);
+        self.set_failed(engine.untold_failures(node).saturating_add(kept));
         let queued = engine.queued(node);
         if self.over != queued.over {
             self.over = queued.over;

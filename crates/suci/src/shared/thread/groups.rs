@@ -45,14 +45,18 @@ impl Carrier<Waiting> for Worker {
 }
 
 impl Worker {
-    /// The message counts in the peer's gate, as those of the program do.
+    /// The message counts in the peer's gate, as those of the program do. The engine takes one on
+    /// each channel of a group whatever others have queued.
     fn offer_of_group(&mut self, to: NodeId, message: Outgoing) -> Result<(), Error> {
         let gate = self.guard.shard().gate(to);
         let gate = gate.filter(|gate| !gate.is_removed());
         let gate = gate.ok_or(Error::UnknownPeer(to))?;
         let (class, size) = (gate.class_of(message.channel), Held::of(&message));
         if !gate.debit(class, size) {
-            return Err(Error::would_block(to, message));
+            if self.driver.engine.open_on(to, message.channel) > 0 {
+                return Err(Error::would_block(to, message));
+            }
+            gate.debit_beyond_limit(class, size);
         }
         let offered = self.driver.offer(to, message);
         match &offered {

@@ -1,0 +1,107 @@
+//! Commands that wait for callers: the socket that they get from outside, and the callers that they
+//! refuse.
+
+use std::net::UdpSocket;
+use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use crate::support::{Running, errors, free_address, output, path, pings, printed, program, suci};
+
+/// The command with a socket as systemd passes it: descriptor 3, behind the variables. With
+/// `other`, they name another process.
+fn activated(socket: &UdpSocket, listen: &str, other: bool) -> Command {
+    let fd = socket.as_raw_fd();
+    let pid = if other { "1" } else { "$$" };
+    let script = format!(
+        "LISTEN_PID={pid} LISTEN_FDS=1 exec {} ping --listen {listen}",
+        path()
+    );
+    let mut command = program("sh");
+    command.args(["-c", &script]);
+    // SAFETY: between fork and exec only async-signal-safe work is allowed: these are system calls.
+    unsafe {
+        command.pre_exec(move || match libc::dup2(fd, 3) {
+            // It may have been 3 before.
+            3 if libc::fcntl(3, libc::F_SETFD, 0) == 0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        })
+    };
+    command
+}
+
+/// systemd keeps the socket, too: nobody else could bind the address.
+#[test]
+fn a_socket_of_systemd_is_taken() {
+    let own = free_address().to_string();
+    // For all addresses systemd opens one socket of IPv6.
+    for (bound, all) in [(own.as_str(), false), ("[::]:0", true)] {
+        let socket = UdpSocket::bind(bound).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let port = socket.local_addr().unwrap().port();
+        let (listen, at) = match all {
+            true => (
+                format!("0.0.0.0:{port} --plain"),
+                format!("127.0.0.1:{port}"),
+            ),
+            false => (own.clone(), own.clone()),
+        };
+        let mut running = Running::start(&mut activated(&socket, &listen, false));
+        let said = running.first_error_line();
+        assert!(said.contains("answering at "), "{said}");
+        let done = output(&mut pings(&at, "3"));
+        assert!(
+            printed(&done).contains("3 round trips"),
+            "{}",
+            errors(&done)
+        );
+    }
+    let socket = UdpSocket::bind(free_address()).unwrap();
+    let at = socket.local_addr().unwrap().to_string();
+    let refused = output(&mut activated(&socket, &at, true));
+    let said = errors(&refused);
+    assert!(
+        !refused.status.success() && said.contains("in use"),
+        "{said}"
+    );
+    println!("figure: 6 round trips by sockets of systemd");
+}
+
+/// The caller hears why it is refused, and so does the person at the other end, once.
+#[test]
+fn a_listening_command_says_whom_it_refuses() {
+    let dir = tempfile::tempdir().unwrap();
+    let key = |name: &str| {
+        let file = dir.path().join(name).display().to_string();
+        assert!(output(&mut suci(&["keygen", &file])).status.success());
+        file
+    };
+    let (ours, theirs) = (key("ours"), key("theirs"));
+    for command in ["ping", "cat"] {
+        let at = free_address().to_string();
+        let listen = ["--listen", &at, "--key-file", &ours];
+        let mut running = Running::start(suci(&[command]).args(listen));
+        if command == "ping" {
+            running.first_error_line();
+        }
+        for (option, reason) in [
+            (None, "one side is plain and the other sealed"),
+            (Some(&theirs), "it has another cluster key"),
+        ] {
+            let limit = if command == "ping" {
+                "--timeout"
+            } else {
+                "--connect-timeout"
+            };
+            let mut caller = suci(&[command, &at, limit, "4"]);
+            caller.args(option.iter().flat_map(|key| ["--key-file", key.as_str()]));
+            assert!(!output(&mut caller).status.success());
+            let said = running.first_error_line();
+            let start = format!("suci {command}: refused 127.");
+            assert!(said.starts_with(&start) && said.contains(reason), "{said}");
+        }
+        running.0.kill().unwrap();
+        let said = errors(&running.finish());
+        assert!(said.lines().count() <= 2, "each is told once: {said}");
+    }
+}

@@ -1,0 +1,39 @@
+//! Arguments of C functions, checked as far as they can be: null, lengths, alignment. A wrong one
+//! ends the program with a message that names it.
+
+use crate::fatal;
+
+/// Checks that there can be `count` elements at a pointer.
+pub(crate) fn check<T>(pointer: *const T, count: usize, name: &str) {
+    if count > 0 && pointer.is_null() {
+        fatal!("{name} is null: pass memory of {count} elements");
+    }
+    let _ = length::<T>(count);
+}
+
+/// As [`check`], for integers that another thread or process may change meanwhile.
+pub(crate) fn check_aligned<T>(pointer: *const T, count: usize, name: &str) {
+    check(pointer, count, name);
+    if count > 0 && !pointer.is_aligned() {
+        fatal!(
+            "{name} is {pointer:p}, which is not aligned: waits and atomic operations need that"
+        );
+    }
+}
+
+/// The bytes of `count` elements.
+pub(crate) fn length<T>(count: usize) -> usize {
+    let length = count.checked_mul(size_of::<T>());
+    let length = length.filter(|length| isize::try_from(*length).is_ok());
+    length.unwrap_or_else(|| fatal!("nelems is {count}, more than there is memory"))
+}
+
+/// Writes a result.
+///
+/// # Safety
+/// If `place` is not null, there is room for it.
+pub(crate) unsafe fn give<T>(place: *mut T, value: T, name: &str) {
+    check(place, 1, name);
+    // SAFETY: the caller's promise.
+    unsafe { place.write(value) };
+}
