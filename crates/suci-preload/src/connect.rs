@@ -24,7 +24,7 @@ const FIRST_EPHEMERAL: u16 = 32_768;
 /// A socket of the program that waits for its connection.
 #[derive(Debug)]
 pub(crate) struct Program {
-    socket: ProgramSocket,
+    pub(crate) socket: ProgramSocket,
     /// Where it is.
     address: SocketAddr,
 }

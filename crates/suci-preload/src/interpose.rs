@@ -6,7 +6,7 @@ use crate::address::{self, Raw, canonical};
 use crate::next::next;
 use crate::question::{self, Question};
 use crate::table::{self, Ends};
-use crate::{connect, door, kernel, process, settings};
+use crate::{connect, direct, door, kernel, process, settings};
 use libc::{c_int, c_void, sockaddr, socklen_t};
 use rustix::io::Errno;
 use rustix::net::sockopt;
@@ -90,6 +90,11 @@ unsafe extern "C-unwind" fn accept4(
 fn told_peer(accepted: c_int, peer: &Raw) -> Raw {
     match ends_of(accepted, peer, Question::Accepted) {
         Some(ends) => {
+            if process::has_node()
+                && let Some(client) = peer.get()
+            {
+                direct::accepted(accepted, canonical(client));
+            }
             // Written bytes stay on this host for a moment only: TCP need not collect them.
             kernel::with(accepted, |socket| {
                 let _ = sockopt::set_tcp_nodelay(socket, true);

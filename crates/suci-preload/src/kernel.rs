@@ -260,6 +260,16 @@ pub(crate) fn unsent(stream: &TcpStream) -> usize {
     }
 }
 
+/// Returns how many bytes the other end sent that were not read yet.
+pub(crate) fn unread(stream: &TcpStream) -> usize {
+    let mut bytes: c_int = 0;
+    // SAFETY: the request writes a number.
+    let asked = unsafe { libc::ioctl(stream.as_raw_fd(), libc::FIONREAD, &raw mut bytes) };
+    // After a failure the bytes are read, which tells of it.
+    let bytes = if asked == 0 { bytes } else { 1 };
+    usize::try_from(bytes).unwrap_or(0)
+}
+
 /// Has the kernel ask the program's end of a connection whether it is still there. If no process
 /// has it any more, the connection fails: 60 s after the last one closed it (`tcp_fin_timeout`),
 /// since the kernel answers for it until then.

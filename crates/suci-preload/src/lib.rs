@@ -33,7 +33,10 @@
 //! | `kernel.rs`, `address.rs`, `table.rs` | sockets of the kernel and their addresses |
 
 mod address;
+mod bytes;
+mod calls;
 mod connect;
+mod direct;
 mod door;
 mod interpose;
 mod kernel;
@@ -46,6 +49,7 @@ mod settings;
 mod succession;
 mod table;
 mod task;
+mod waits;
 
 /// Tells the user something on the standard error, if it is open.
 fn tell(text: impl std::fmt::Display) {

@@ -1,6 +1,7 @@
 //! A connection with another node: opening, then copying in both directions.
 
 use crate::connect::{Program, errno_of};
+use crate::direct::{self, Buffers, Keeping};
 use crate::door::{Call, Target};
 use crate::kernel::{self, Silence};
 use crate::reactor::Reactor;
@@ -12,7 +13,7 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
-use suci::Bytes;
+use suci::{Bytes, SharedNode};
 use suci_sockets::SuciStream;
 
 /// Bytes that one read takes of the program's: the most that one message of a stream carries.
@@ -33,7 +34,7 @@ fn room() -> Vec<u8> {
 /// A connection.
 #[derive(Debug)]
 pub(crate) struct Link {
-    number: u64,
+    pub(crate) number: u64,
     reactor: Arc<Reactor>,
     phase: Serial<Phase>,
     /// The listener that it came by.
@@ -41,6 +42,21 @@ pub(crate) struct Link {
     is_drained: AtomicBool,
     /// The process ends.
     is_closed: AtomicBool,
+    /// The kernel has news about this library's end.
+    has_news: AtomicBool,
+    /// Whether what arrives waits for a call of the program.
+    pub(crate) keeping: Keeping,
+}
+
+/// The result of a call that goes past the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Passed {
+    /// So many bytes were copied.
+    Bytes(usize),
+    /// The call would have to wait.
+    None,
+    /// The kernel's socket has to be asked.
+    Kernel,
 }
 
 #[derive(Debug)]
@@ -84,6 +100,8 @@ pub(crate) struct Flow {
     is_broken: bool,
     /// Bytes for the program.
     incoming: Bytes,
+    /// The bytes that were written to the kernel for the program.
+    pushed: u64,
     /// The node sends nothing more, and the program was told.
     is_finished: bool,
     entry: Entry,
@@ -99,13 +117,14 @@ impl Flow {
             is_ended: false,
             is_broken: false,
             incoming: Bytes::new(),
+            pushed: 0,
             is_finished: false,
             entry,
         }
     }
 
     /// Copies until both directions have to wait. Returns true when the connection is over.
-    fn copy(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
+    fn copy(&mut self, cx: &mut Context<'_>, link: &Arc<Link>) -> io::Result<bool> {
         if self.call.is_some() && kernel::is_connected(&self.kernel) {
             self.call = None;
             self.entry.connected();
@@ -113,10 +132,12 @@ impl Flow {
                 self.tell_end()?;
             }
         }
-        let copied = SCRATCH.try_with(|scratch| self.copy_out(cx, &mut scratch.borrow_mut()));
-        // The thread's end may need a step, too.
-        copied.unwrap_or_else(|_| self.copy_out(cx, &mut room()))?;
-        self.copy_in(cx)?;
+        // More may wait in the kernel behind bytes that had to wait here.
+        let goes_on = self.send_waiting(cx);
+        if link.has_news.swap(false, Ordering::AcqRel) || goes_on {
+            self.copy_out(cx)?;
+        }
+        self.copy_in(cx, link)?;
         // Nothing else would tell that the program's end is gone.
         if self.is_ended {
             kernel::check(&self.kernel)?;
@@ -129,11 +150,22 @@ impl Flow {
         self.is_ended || self.is_broken
     }
 
-    /// Copies what the program wrote.
-    fn copy_out(&mut self, cx: &mut Context<'_>, scratch: &mut [u8]) -> io::Result<()> {
+    /// Sends bytes for the node that had to wait. Returns true if none are left of some.
+    fn send_waiting(&mut self, cx: &mut Context<'_>) -> bool {
         let waiting = std::mem::take(&mut self.outgoing);
         let sent = self.send(cx, &waiting);
         self.outgoing = waiting.slice(sent..);
+        !waiting.is_empty() && self.outgoing.is_empty()
+    }
+
+    /// Copies what the program wrote to the kernel.
+    fn copy_out(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        let copied = SCRATCH.try_with(|scratch| self.read_all(cx, &mut scratch.borrow_mut()));
+        // The thread's end may need a step, too.
+        copied.unwrap_or_else(|_| self.read_all(cx, &mut room()))
+    }
+
+    fn read_all(&mut self, cx: &mut Context<'_>, scratch: &mut [u8]) -> io::Result<()> {
         while self.outgoing.is_empty() && !self.is_ended {
             let read = match (&self.kernel).read(scratch) {
                 Ok(read) => scratch.get(..read).unwrap_or_default(),
@@ -170,32 +202,115 @@ impl Flow {
         bytes.len()
     }
 
-    /// Copies what came from the node.
-    fn copy_in(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        while !self.is_finished {
-            if self.incoming.is_empty() {
-                match self.stream.poll_read_bytes(cx, MOST) {
-                    Poll::Pending => break,
-                    Poll::Ready(Ok(bytes)) if bytes.is_empty() => {
-                        self.is_finished = true;
-                        self.tell_end()?;
-                    }
-                    Poll::Ready(Ok(bytes)) => self.incoming = bytes,
-                    Poll::Ready(Err(error)) => {
-                        self.reset();
-                        return Err(error);
-                    }
-                }
-                continue;
+    /// Copies what came from the node, unless it is kept for a call of the program.
+    fn copy_in(&mut self, cx: &mut Context<'_>, link: &Arc<Link>) -> io::Result<()> {
+        let keeping = &link.keeping;
+        while self.fetch(cx)? {
+            if keeping.keeps(self.pushed) {
+                keeping.keep();
+                direct::list(link);
+                return Ok(());
             }
             match (&self.kernel).write(&self.incoming) {
-                Ok(written) => drop(self.incoming.split_to(written)),
+                Ok(written) => {
+                    self.pushed += written as u64;
+                    drop(self.incoming.split_to(written));
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
         }
+        keeping.release();
         Ok(())
+    }
+
+    /// Takes the next part of what came from the node, if none is left. Returns false if nothing is
+    /// there.
+    fn fetch(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
+        if !self.incoming.is_empty() {
+            return Ok(true);
+        }
+        if self.is_finished {
+            return Ok(false);
+        }
+        match self.stream.poll_read_bytes(cx, MOST) {
+            Poll::Pending => Ok(false),
+            Poll::Ready(Ok(bytes)) if bytes.is_empty() => {
+                self.is_finished = true;
+                self.tell_end()?;
+                Ok(false)
+            }
+            Poll::Ready(Ok(bytes)) => {
+                self.incoming = bytes;
+                Ok(true)
+            }
+            Poll::Ready(Err(error)) => {
+                self.reset();
+                Err(error)
+            }
+        }
+    }
+
+    /// Copies what came from the node to a call of the program.
+    fn receive(
+        &mut self,
+        cx: &mut Context<'_>,
+        link: &Arc<Link>,
+        to: &mut Buffers<'_>,
+    ) -> io::Result<Passed> {
+        let keeping = &link.keeping;
+        if self.call.is_some() || !keeping.is_level(self.pushed) {
+            return Ok(Passed::Kernel);
+        }
+        let mut received = 0;
+        while !to.is_full() {
+            match self.fetch(cx) {
+                Ok(true) => {}
+                Ok(false) => break,
+                // The next call meets it, too.
+                Err(_) if received > 0 => break,
+                Err(error) => return Err(error),
+            }
+            let copied = to.fill(&self.incoming);
+            drop(self.incoming.split_to(copied));
+            received += copied;
+        }
+        // Either more is kept, or the connection is told of the next arrival.
+        match self.fetch(cx) {
+            Ok(true) => {
+                keeping.keep();
+                keeping.go_on();
+                direct::list(link);
+            }
+            Ok(false) => keeping.release(),
+            Err(error) if received == 0 => return Err(error),
+            Err(_) => keeping.release(),
+        }
+        Ok(match received {
+            0 if self.is_finished => Passed::Kernel,
+            0 => Passed::None,
+            received => Passed::Bytes(received),
+        })
+    }
+
+    /// Sends bytes of a call of the program, after all that it wrote to the kernel.
+    fn transmit(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> io::Result<Passed> {
+        if self.call.is_some() || self.is_drained() {
+            return Ok(Passed::Kernel);
+        }
+        self.send_waiting(cx);
+        if kernel::unread(&self.kernel) > 0 {
+            self.copy_out(cx)?;
+        }
+        if !self.outgoing.is_empty() {
+            return Ok(Passed::Kernel);
+        }
+        Ok(match self.send(cx, bytes) {
+            _ if self.is_broken => Passed::Kernel,
+            0 => Passed::None,
+            sent => Passed::Bytes(sent),
+        })
     }
 
     /// Tells the program that the node sends nothing more, once the kernel has connected: before,
@@ -219,7 +334,10 @@ impl Flow {
 impl Link {
     /// Waits for a connection to another node, then copies.
     pub(crate) fn open(reactor: &Arc<Reactor>, opening: Opening) {
-        Self::start(reactor, reactor.number(), None, Phase::Opening(opening));
+        let socket = opening.program.socket;
+        let link = Self::new(reactor, reactor.number(), None, Phase::Opening(opening));
+        direct::enter(socket, &link);
+        task::run(link);
     }
 
     /// Copies between a connection from another node and the program.
@@ -233,12 +351,20 @@ impl Link {
         let number = reactor.number();
         reactor.watch(number, &kernel)?;
         let target = call.target();
+        let own_end = entry.own_end();
         let flow = Flow::new(stream, kernel, Some(call), entry);
-        Self::start(reactor, number, Some(target), Phase::Open(flow));
+        let link = Self::new(reactor, number, Some(target), Phase::Open(flow));
+        direct::expect(own_end, &link);
+        task::run(link);
         Ok(())
     }
 
-    fn start(reactor: &Arc<Reactor>, number: u64, target: Option<Target>, phase: Phase) {
+    fn new(
+        reactor: &Arc<Reactor>,
+        number: u64,
+        target: Option<Target>,
+        phase: Phase,
+    ) -> Arc<Self> {
         let link = Arc::new(Self {
             number,
             reactor: Arc::clone(reactor),
@@ -247,9 +373,52 @@ impl Link {
             phase: Serial::new(phase),
             target,
             is_closed: AtomicBool::new(false),
+            has_news: AtomicBool::new(true),
+            keeping: Keeping::new(),
         });
         reactor.keep(link.number, Arc::clone(&link));
-        task::run(link);
+        link
+    }
+
+    /// Returns the node that carries the connection.
+    pub(crate) fn node(&self) -> &SharedNode {
+        &self.reactor.node
+    }
+
+    /// Notes that the kernel has news about this library's end, and acts on them.
+    pub(crate) fn on_news(self: Arc<Self>) {
+        self.has_news.store(true, Ordering::Release);
+        task::run(self);
+    }
+
+    /// Copies what came from the node to a call of the program.
+    pub(crate) fn receive(self: &Arc<Self>, to: &mut Buffers<'_>) -> Passed {
+        self.pass(|flow, cx| flow.receive(cx, self, to))
+    }
+
+    /// Sends bytes of a call of the program.
+    pub(crate) fn transmit(self: &Arc<Self>, bytes: &[u8]) -> Passed {
+        self.pass(|flow, cx| flow.transmit(cx, bytes))
+    }
+
+    fn pass(
+        self: &Arc<Self>,
+        pass: impl FnOnce(&mut Flow, &mut Context<'_>) -> io::Result<Passed>,
+    ) -> Passed {
+        let waker = Waker::from(Arc::clone(self));
+        let mut cx = Context::from_waker(&waker);
+        let passed = self.phase.with(
+            |phase| match phase {
+                Phase::Open(flow) => pass(flow, &mut cx),
+                Phase::Opening(_) | Phase::Over => Ok(Passed::Kernel),
+            },
+            |phase| self.advance(phase),
+        );
+        passed.unwrap_or_else(|_| {
+            // The next step meets the same error, and ends the connection.
+            task::run(Arc::<Self>::clone(self));
+            Passed::Kernel
+        })
     }
 
     /// Returns true if nothing goes to the node any more.
@@ -288,7 +457,7 @@ impl Link {
         if let Phase::Open(flow) = phase
             && !self.is_closed.load(Ordering::Acquire)
         {
-            match (flow.copy(&mut cx), &self.target) {
+            match (flow.copy(&mut cx, self), &self.target) {
                 (Ok(true), _) => {}
                 (Ok(false), _) => {
                     self.is_drained.store(flow.is_drained(), Ordering::Release);
@@ -303,6 +472,8 @@ impl Link {
         }
         *phase = Phase::Over;
         self.is_drained.store(true, Ordering::Release);
+        self.keeping.release();
+        direct::forget(self);
         self.reactor.forget(self.number);
     }
 }

@@ -7,7 +7,7 @@ use crate::reactor::Reactor;
 use crate::settings::{PLAIN, Settings};
 use crate::succession::{self, Parent};
 use crate::table::{self, Table};
-use crate::{door, kernel, next, settings};
+use crate::{direct, door, kernel, next, settings};
 use rustix::net::Shutdown;
 use std::cell::{Cell, RefCell};
 use std::ffi::c_int;
@@ -78,6 +78,18 @@ pub(crate) fn inside<T>(work: impl FnOnce() -> T) -> T {
     let result = work();
     IS_INSIDE.set(was_inside);
     result
+}
+
+/// Sets whether the calls of this thread are not the program's.
+pub(crate) fn set_inside(is_inside: bool) {
+    IS_INSIDE.set(is_inside);
+}
+
+/// Ends the sleep of the reactor, if there is one.
+pub(crate) fn wake_reactor() {
+    if let State::Open(reactor) = &*lock() {
+        reactor.wake();
+    }
 }
 
 /// Returns true if this process has the node, and so knows all connections with other nodes.
@@ -196,6 +208,8 @@ unsafe extern "C" fn in_child() {
         return;
     };
     HAS_NODE.store(false, Ordering::Release);
+    direct::begin_anew();
+    IS_INSIDE.set(false);
     if let State::Open(reactor) = std::mem::replace(&mut *state, State::Unopened) {
         let own = reactor.descriptors();
         for fd in own_descriptors(&table).into_iter().chain(own) {

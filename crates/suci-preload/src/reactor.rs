@@ -3,8 +3,9 @@
 use crate::door::Door;
 use crate::link::Link;
 use crate::settings::Settings;
-use crate::{question, task};
+use crate::{direct, question};
 use rustix::buffer::spare_capacity;
+use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use rustix::io::Errno;
@@ -13,6 +14,7 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::{Duration, Instant};
 use suci::SharedNode;
 
 /// Events that one call takes.
@@ -21,11 +23,21 @@ const EVENTS: usize = 256;
 /// The number of events that tell of questions. No connection has it.
 const QUESTIONS: u64 = u64::MAX;
 
+/// The number of events that end the thread's sleep. No connection has it.
+const WAKES: u64 = u64::MAX - 1;
+
+/// How often the thread looks at what is kept for calls of the program, and how often it finds
+/// nothing until it stops.
+const LOOK: Duration = Duration::from_millis(1);
+const LOOKS: u32 = 50;
+
 /// All connections and listeners of the process.
 #[derive(Debug)]
 pub(crate) struct Reactor {
     pub(crate) node: SharedNode,
     epoll: OwnedFd,
+    /// Ends the thread's sleep.
+    event: OwnedFd,
     /// Where other processes ask; nothing if they cannot.
     questions: Option<OwnedFd>,
     links: Mutex<BTreeMap<u64, Arc<Link>>>,
@@ -42,6 +54,10 @@ impl Reactor {
     /// Starts the thread. It lives as long as the process.
     pub(crate) fn start(node: SharedNode, settings: &Settings) -> io::Result<Arc<Self>> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let data = EventData::new_u64(WAKES);
+        // Edge-triggered: it is never read.
+        epoll::add(&epoll, &event, data, EventFlags::IN | EventFlags::ET)?;
         let listening = question::listener(settings).and_then(|questions| {
             let data = EventData::new_u64(QUESTIONS);
             epoll::add(&epoll, &questions, data, EventFlags::IN)?;
@@ -56,6 +72,7 @@ impl Reactor {
         let reactor = Arc::new(Self {
             node,
             epoll,
+            event,
             questions: questions.ok(),
             links: Mutex::default(),
             doors: Mutex::default(),
@@ -69,8 +86,13 @@ impl Reactor {
 
     fn serve(&self) {
         let mut events: Vec<Event> = Vec::with_capacity(EVENTS);
+        // The looks that are left until the thread sleeps without a limit.
+        let mut looks = 0_u32;
+        let mut next_look = Instant::now();
         loop {
-            match epoll::wait(&self.epoll, spare_capacity(&mut events), None) {
+            let limit = (looks > 0).then(|| next_look.saturating_duration_since(Instant::now()));
+            let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
+            match epoll::wait(&self.epoll, spare_capacity(&mut events), limit.as_ref()) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => {
                     crate::tell(format_args!(
@@ -85,18 +107,36 @@ impl Reactor {
                     question::answer(listener);
                     continue;
                 }
+                if event.data.u64() == WAKES {
+                    (looks, next_look) = (LOOKS, Instant::now() + LOOK);
+                    continue;
+                }
                 let link = lock(&self.links).get(&event.data.u64()).cloned();
                 if let Some(link) = link {
-                    task::run(link);
+                    link.on_news();
+                }
+            }
+            if looks > 0 && Instant::now() >= next_look {
+                next_look = Instant::now() + LOOK;
+                looks = if direct::look_at_kept() { LOOKS } else { looks - 1 };
+                if looks == 0 && !direct::stop_looking() {
+                    looks = LOOKS;
                 }
             }
         }
     }
 
+    /// Ends the thread's sleep.
+    pub(crate) fn wake(&self) {
+        // It fails if the counter is full, which wakes as well.
+        let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
+    }
+
     /// Returns the descriptors that the thread waits with.
     pub(crate) fn descriptors(&self) -> impl Iterator<Item = RawFd> {
         let questions = self.questions.iter();
-        questions.chain([&self.epoll]).map(AsRawFd::as_raw_fd)
+        let own = [&self.epoll, &self.event];
+        questions.chain(own).map(AsRawFd::as_raw_fd)
     }
 
     /// Returns a number for a connection.

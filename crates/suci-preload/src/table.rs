@@ -91,6 +91,11 @@ impl Entry {
         ))
     }
 
+    /// Returns the address of this library's end.
+    pub(crate) const fn own_end(&self) -> SocketAddr {
+        self.own_end
+    }
+
     /// The program's listener has let the client in. The program may accept it even after it has
     /// gone.
     pub(crate) const fn connected(&mut self) {

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Work that is done when something changed.
 pub(crate) trait Task: Send + Sync {
@@ -55,6 +55,18 @@ impl<T> Serial<T> {
             state: Mutex::new(state),
             again: AtomicBool::new(false),
         }
+    }
+
+    /// Uses the state, then calls `step` if another thread wanted that meanwhile.
+    pub(crate) fn with<R>(&self, work: impl FnOnce(&mut T) -> R, step: impl FnMut(&mut T)) -> R {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = work(&mut state);
+        drop(state);
+        fence(Ordering::SeqCst);
+        if self.again.load(Ordering::Relaxed) {
+            self.run(step);
+        }
+        result
     }
 
     /// Calls `step`, or has the thread do so that has the state.

@@ -58,6 +58,7 @@ use input::{Follows, LastPoll};
 pub(crate) use membership::MembershipPart;
 pub(crate) use routes::RoutesPart;
 use takes::Takes;
+pub(crate) use waits::PlannedSleep;
 
 /// Longest wait for repeated CLOSEs of peers after everything else is done.
 const LINGER: Duration = Duration::from_millis(500);

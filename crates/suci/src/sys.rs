@@ -111,6 +111,67 @@ pub(crate) fn sleep_on(
     })
 }
 
+/// How a sleep among descriptors of the program ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Slept {
+    /// A signal's handler ran.
+    Interrupted,
+    /// What of the node's is ready, and whether one of the others is; nothing, if the time is over.
+    Woken { ready: Ready, others: bool },
+}
+
+/// As [`sleep_on`], until one of `fds` is ready, too, which are changed as `ppoll` does. The
+/// signals of `mask` are blocked meanwhile. Entries of the node are appended.
+pub(crate) fn sleep_among(
+    fds: &mut Vec<libc::pollfd>,
+    interest: Interest,
+    event_fd: RawFd,
+    timeout: Option<Duration>,
+    mask: Option<&libc::sigset_t>,
+) -> io::Result<Slept> {
+    let events = match interest.write {
+        true => libc::POLLIN | libc::POLLOUT,
+        false => libc::POLLIN,
+    };
+    let entry = |fd, events| libc::pollfd {
+        fd,
+        events,
+        revents: 0,
+    };
+    let own = [
+        entry(interest.socket, events),
+        entry(event_fd, libc::POLLIN),
+        // A negative descriptor is passed over.
+        entry(interest.launcher.unwrap_or(-1), libc::POLLIN),
+    ];
+    fds.extend(own);
+    let limit = timeout.map(timespec);
+    let limit = limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    let mask = mask.map_or(std::ptr::null(), std::ptr::from_ref);
+    let used = libc::nfds_t::try_from(fds.len()).unwrap_or(libc::nfds_t::MAX);
+    // SAFETY: `fds` has so many initialised entries and outlives the call; `limit` and `mask` are
+    // null or point to values that outlive it.
+    let count = unsafe { libc::ppoll(fds.as_mut_ptr(), used, limit, mask) };
+    if count < 0 {
+        let error = io::Error::last_os_error();
+        return match error.kind() {
+            io::ErrorKind::Interrupted => Ok(Slept::Interrupted),
+            _ => Err(error),
+        };
+    }
+    let launcher = fds.pop().is_some_and(|it| it.revents != 0);
+    let signalled = fds.pop().is_some_and(|it| it.revents != 0);
+    let input = fds.pop().is_some_and(|it| it.revents & !libc::POLLOUT != 0);
+    Ok(Slept::Woken {
+        ready: Ready {
+            input,
+            signalled,
+            launcher,
+        },
+        others: fds.iter().any(|it| it.revents != 0),
+    })
+}
+
 /// An eventfd: a counter that wakes the threads that poll it.
 #[derive(Debug)]
 pub(crate) struct EventFd(OwnedFd);

@@ -11,10 +11,27 @@ use crate::sys;
 use crate::wait::{Step, TIMED_SLEEP, WaitConditions};
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
-use suci_proto::time::earlier;
+use suci_proto::time::{Instant, earlier};
 
 /// If a sleep ends sooner than this, a datagram was waiting already, and more are likely to follow.
 const AT_ONCE: Duration = Duration::from_micros(5);
+
+/// What a sleep on descriptors waits for. The driver may be used by others meanwhile.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PlannedSleep {
+    pub(crate) interest: sys::Interest,
+    /// The time of the plan.
+    since: Instant,
+    /// How long it may last; without a value, for ever.
+    pub(crate) limit: Option<Duration>,
+}
+
+impl PlannedSleep {
+    /// Returns when the sleep ends at the latest.
+    pub(crate) fn until(&self) -> Option<Instant> {
+        self.limit.map(|limit| self.since + limit)
+    }
+}
 
 impl Driver {
     /// Waits, then takes input and runs the timers that are due.
@@ -63,21 +80,34 @@ impl Driver {
         event_fd: Option<RawFd>,
         deadline: Deadline,
     ) -> Result<sys::Ready, Error> {
-        let interest = self.interest();
-        let before = self.read_clock();
-        let idle = self.idle_time();
-        let limit = idle.into_iter().chain(deadline.left()).min();
+        let sleep = self.plan_sleep();
+        let limit = sleep.limit.into_iter().chain(deadline.left()).min();
+        let ready = sys::sleep_on(sleep.interest, event_fd, limit).map_err(Error::io("waiting"))?;
+        self.on_woken(&sleep, ready);
+        Ok(ready)
+    }
+
+    /// Returns what a sleep waits for that begins now.
+    pub(crate) fn plan_sleep(&mut self) -> PlannedSleep {
         self.sleeps += 1;
-        let ready = sys::sleep_on(interest, event_fd, limit).map_err(Error::io("waiting"))?;
+        let since = self.read_clock();
+        PlannedSleep {
+            interest: self.interest(),
+            since,
+            limit: self.idle_time(),
+        }
+    }
+
+    /// Notes what a sleep found ready.
+    pub(crate) fn on_woken(&mut self, sleep: &PlannedSleep, ready: sys::Ready) {
         self.on_slept(ready);
         if ready.signalled
             && let Some(wakes) = &self.wakes
         {
             wakes.on_signalled();
         }
-        let slept = self.read_clock().since(before);
+        let slept = self.read_clock().since(sleep.since);
         self.last_poll.expects_many = ready.input && slept < AT_ONCE;
-        Ok(ready)
     }
 
     /// Sleeps for [`TIMED_SLEEP`], then takes input and runs the timers that are due.

@@ -36,6 +36,14 @@ impl Inner {
         SERVED.set(self);
     }
 
+    /// Does work of an I/O thread on the calling thread.
+    pub(super) fn serving_here<T>(&self, work: impl FnOnce() -> T) -> T {
+        let before = SERVED.replace(self);
+        let result = work();
+        SERVED.set(before);
+        result
+    }
+
     /// Whether the calling thread is one of this node's: it runs the program's steering functions
     /// and wakers too.
     pub(super) fn is_served_here(&self) -> bool {

@@ -162,6 +162,8 @@ impl Inner {
         self.shards.iter().for_each(Shard::close_gates);
         self.wake_all();
         self.shards.iter().for_each(Shard::unpark);
+        // A handler of a signal may have left a call that served for good, to end the process.
+        self.shards.iter().for_each(Shard::hand_back);
         Ok(())
     }
 
@@ -207,6 +209,12 @@ impl Inner {
         self.event_ready.0.wake();
         self.done_ready.wake();
         self.shards.iter().for_each(Shard::wake_all);
+    }
+}
+
+impl std::fmt::Debug for Inner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Inner").finish_non_exhaustive()
     }
 }
 

@@ -6,7 +6,9 @@
 //! | `sorted` | the messages of that queue in order, once calls want only some of them |
 //! | `calls` | requests that wait for their replies |
 //! | `sleepers` | the waiting threads and tasks, of which none misses its wake-up |
-//! | `parker` | the sleep of an I/O thread on its descriptors |
+//! | `serving` | which thread serves a shard |
+//! | `parker` | the sleep of a thread on its descriptors |
+//! | `caller` | callers that serve a shard while they wait |
 //! | `gate` | the messages queued for one peer |
 //! | `shard` | the state that handles and one thread share |
 //! | `cross_shard` | datagrams on their way from one thread to another |
@@ -26,6 +28,7 @@ mod active;
 mod asyncio;
 mod blocking;
 mod calls;
+mod caller;
 mod cross_shard;
 mod descriptor;
 mod events;
@@ -41,6 +44,7 @@ mod remote_async;
 mod reply;
 mod ring;
 mod select;
+mod serving;
 mod shard;
 mod sleepers;
 mod sockets;
@@ -55,6 +59,7 @@ pub(crate) use gate::Gate;
 pub(crate) use inner::Inner;
 pub(crate) use shard::owner;
 pub(crate) use sleepers::Sleepers;
+pub use caller::{Attendance, Waited};
 pub use sockets::{BoundPort, SocketHandle, SocketLayer, SocketListener};
 
 use crate::budget::Warning;

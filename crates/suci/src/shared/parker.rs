@@ -35,11 +35,15 @@ impl Parker {
         slept
     }
 
-    /// Rings if the thread sleeps and was not woken yet. Call it after leaving the work.
-    pub(crate) fn unpark(&self, wake: impl FnOnce()) {
+    /// Wakes the thread if it sleeps and was not woken yet. Returns whether it did. Call it after
+    /// leaving the work.
+    pub(crate) fn unpark(&self, wake: impl FnOnce()) -> bool {
         fence(Ordering::SeqCst);
-        if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::Relaxed) {
+        let woken =
+            self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::Relaxed);
+        if woken {
             wake();
         }
+        woken
     }
 }

@@ -9,11 +9,11 @@ use super::calls::CallAnswer;
 use super::cross_shard::CrossShardMessage;
 use super::events::Events;
 use super::gate::Gate;
-use super::parker::Parker;
 use super::ring::Ring;
+use super::serving::Serving;
 use super::sleepers::Sleepers;
 use super::sorted::Sorted;
-use super::thread::Worker;
+use super::thread::{Left, Worker};
 use super::unanswered::Unanswered;
 use crate::driver::Driver;
 use crate::error::Error;
@@ -25,9 +25,10 @@ use crate::sys::{EventFd, IdentifiedFd};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::task::Poll;
 use suci_proto::message::Held;
+use suci_proto::time::Instant;
 use suci_proto::types::{ChannelId, MessageNumber, NodeId};
 use suci_proto::{CallId, Event, Filter, Outgoing};
 
@@ -124,8 +125,18 @@ pub(crate) struct Shard {
     pub(super) done: AtomicBool,
     /// Datagrams that came to other sockets.
     pub(super) forwarded: Ring<CrossShardMessage>,
-    pub(super) parker: Parker,
+    /// The work, and which thread does it.
+    pub(super) serving: Serving<Box<Worker>>,
+    /// Ends the sleep of the I/O thread.
     pub(super) event_fd: EventFd,
+    /// Ends the sleep of the caller that waits. It is made for the first one.
+    caller_event_fd: OnceLock<(EventFd, IdentifiedFd)>,
+    /// When the sleep of the thread that serves ends at the latest, in nanoseconds.
+    planned: AtomicU64,
+    /// The I/O thread is to serve at once.
+    pub(super) handed_back: AtomicBool,
+    /// The I/O thread serves, as far as it knows.
+    pub(super) thread_serves: AtomicBool,
     /// The sockets with this shard's peers.
     pub(super) sockets: Arc<SocketTable>,
 }
@@ -174,8 +185,12 @@ impl Shard {
             closed: AtomicBool::new(false),
             done: AtomicBool::new(false),
             forwarded: Ring::new(LETTERS),
-            parker: Parker::new(),
+            serving: Serving::new(),
             event_fd,
+            caller_event_fd: OnceLock::new(),
+            planned: AtomicU64::new(0),
+            handed_back: AtomicBool::new(false),
+            thread_serves: AtomicBool::new(false),
             sockets: Arc::clone(&driver.sockets),
         };
         let itself = [driver.engine.node()];
@@ -281,9 +296,77 @@ impl Shard {
         self.asks_remote.load(Ordering::Relaxed) && self.asks_remote.swap(false, Ordering::Acquire)
     }
 
-    /// Wakes the thread if it sleeps. Call it after the change.
+    /// Has the thread that serves look for work. Call it after the change.
     pub(super) fn unpark(&self) {
-        self.parker.unpark(|| self.event_fd.signal());
+        let wake_caller = || self.signal_caller();
+        self.serving.notify(wake_caller, || self.event_fd.signal());
+    }
+
+    /// Ends the sleep of the thread that serves.
+    pub(super) fn rouse(&self) {
+        let wake_caller = || self.signal_caller();
+        self.serving.rouse(wake_caller, || self.event_fd.signal());
+    }
+
+    fn signal_caller(&self) {
+        if let Some((event_fd, _)) = self.caller_event_fd.get() {
+            event_fd.signal();
+        }
+    }
+
+    /// Returns what ends the sleep of the caller that waits.
+    pub(super) fn caller_event_fd(&self) -> std::io::Result<&EventFd> {
+        if self.caller_event_fd.get().is_none() {
+            let new = EventFd::new()?;
+            let copy = IdentifiedFd::new(new.as_raw_fd());
+            // Another thread may have been faster.
+            let _ = self.caller_event_fd.set((new, copy));
+        }
+        let made = self.caller_event_fd.get();
+        made.map(|(event_fd, _)| event_fd)
+            .ok_or_else(|| std::io::ErrorKind::Other.into())
+    }
+
+    /// Has the I/O thread serve.
+    pub(super) fn hand_back(&self) {
+        self.handed_back.store(true, Ordering::SeqCst);
+        self.serving.wake_thread(|| self.event_fd.signal());
+    }
+
+    /// Whether other threads left work.
+    pub(super) fn has_work(&self) -> bool {
+        !self.commands.is_empty()
+            || !self.forwarded.is_empty()
+            || self.asks_remote.load(Ordering::Relaxed)
+            || self.asks_room.load(Ordering::Relaxed)
+            || self.sockets.has_left_output()
+            || self.closing.load(Ordering::Relaxed)
+    }
+
+    /// Whether a thread that serves may sleep.
+    pub(super) fn is_idle(&self, left: Left) -> bool {
+        let starved = self.starved.load(Ordering::Relaxed);
+        let refill = left.messages && (!starved || self.wants.has_fresh())
+            || left.active && self.wants_active()
+            || left.replies && !self.replies_wait.load(Ordering::Relaxed);
+        let room = left.refused && lock(&self.events).has_refill;
+        !refill && !room && !self.has_work()
+    }
+
+    /// Notes until when the thread that serves may sleep.
+    pub(super) fn plan(&self, until: Option<Instant>) {
+        let until = until.map_or(u64::MAX, Instant::as_nanos);
+        self.planned.store(until, Ordering::Relaxed);
+    }
+
+    /// Notes that a caller that served sleeps no more.
+    pub(super) fn plan_nothing(&self) {
+        self.planned.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether the thread that serves may sleep for longer than until `due`.
+    pub(super) fn sleeps_past(&self, due: Option<Instant>) -> bool {
+        due.is_some_and(|due| due.as_nanos() < self.planned.load(Ordering::Relaxed))
     }
 
     /// Whether there is room for another message on its way to the program. Only the thread asks,
@@ -516,10 +599,11 @@ impl Shard {
     pub(super) fn close_copies(&self) {
         let gone = self.gone.load(Ordering::Relaxed);
         let count = if gone { 1 } else { self.descriptors.len() };
-        for copy in self.descriptors.iter().take(count) {
-            // SAFETY: the descriptors belong to this node. Its I/O threads, which own the sockets,
-            // do not exist in this process, and the owner of the eventfd is never dropped here
-            // (`SharedNode::drop` leaks it), so nothing uses or closes them after this.
+        let of_caller = self.caller_event_fd.get().map(|(_, copy)| copy);
+        for copy in self.descriptors.iter().take(count).chain(of_caller) {
+            // SAFETY: the descriptors belong to this node. No call serves it in this process, and
+            // the owner of the descriptors is never dropped here (`SharedNode::drop` leaks it), so
+            // nothing uses or closes them after this.
             unsafe { copy.close_if_same() };
         }
     }
@@ -530,5 +614,11 @@ impl Shard {
         self.wants.wake();
         self.places.remote_waiters.wake();
         self.gates().values().for_each(|gate| gate.room.wake());
+    }
+}
+
+impl std::fmt::Debug for Shard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shard").finish_non_exhaustive()
     }
 }

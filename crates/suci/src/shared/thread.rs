@@ -1,8 +1,10 @@
-//! An I/O thread: owns the driver of its shard, and stands between it and the rings.
+//! The work for a shard: stands between its driver and the rings. Its I/O thread does the work, or
+//! a caller that waits.
 
 mod account;
 mod calls;
 mod groups;
+mod serve;
 
 use super::calls::{CallAnswer, OpenCalls};
 use super::cross_shard::CrossShardQueue;
@@ -11,17 +13,18 @@ use super::inner::{Inner, Phase, both};
 use super::ring::has_reached;
 use super::shard::{COMMANDS, Command, MESSAGES, Shard, lock};
 use crate::clock::Deadline;
-use crate::driver::{Driver, Poll};
+use crate::driver::{Driver, PlannedSleep, Poll};
 use crate::error::Error;
 use crate::group::ServedGroups;
 use crate::message::Message;
-use crate::sys::Ready;
+use crate::sys::{self, Ready};
 use crate::wait::Awaited;
 use account::{Account, DeferredMessage, Refused};
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
+use std::time::Duration;
 use suci_layers::sockets::Sockets;
 use suci_proto::message::Held;
 use suci_proto::time::Instant;
@@ -36,7 +39,7 @@ const MAX_COMMANDS: usize = 16 * COMMANDS;
 /// Gates of forgotten nodes that are kept in any case.
 const SPARE_GATES: usize = 64;
 
-/// The thread's state.
+/// The state of the work.
 pub(super) struct Worker {
     pub(super) driver: Driver,
     accounts: BTreeMap<NodeId, Account>,
@@ -59,8 +62,57 @@ pub(super) struct Worker {
     delivered_from: Vec<(NodeId, ChannelId)>,
     /// The same of the last messages handed over, as many as the ring holds.
     handed_over: VecDeque<(NodeId, ChannelId)>,
+    /// How the next turn polls the socket.
+    poll: Poll,
+    /// The error of a turn of a caller. The I/O thread ends with it.
+    failed: Option<Error>,
     /// The last field, so that everything else is gone when all callers hear of the end.
     pub(super) guard: ThreadGuard,
+}
+
+/// What follows a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum After {
+    /// Another turn.
+    Turn,
+    Sleep,
+    /// The end: a handle closes the node.
+    Close,
+}
+
+/// A sleep on behalf of a shard.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Nap {
+    sleep: PlannedSleep,
+    left: Left,
+}
+
+impl Nap {
+    pub(super) const fn interest(&self) -> sys::Interest {
+        self.sleep.interest
+    }
+
+    pub(super) const fn limit(&self) -> Option<Duration> {
+        self.sleep.limit
+    }
+
+    /// Returns when it ends at the latest.
+    pub(super) fn until(&self) -> Option<Instant> {
+        self.sleep.until()
+    }
+
+    pub(super) const fn left(&self) -> Left {
+        self.left
+    }
+}
+
+/// What was left because the program does not take what came before.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Left {
+    pub(super) messages: bool,
+    pub(super) refused: bool,
+    pub(super) replies: bool,
+    pub(super) active: bool,
 }
 
 /// The result of closing.
@@ -91,7 +143,7 @@ impl ThreadGuard {
     ) -> Result<Option<Ready>, Error> {
         let shard = self.shard();
         let sleep = || driver.sleep(Some(shard.event_fd.as_raw_fd()), deadline);
-        let ready = shard.parker.park(idle, sleep).transpose()?;
+        let ready = shard.serving.park_thread(idle, sleep).transpose()?;
         if ready.is_some_and(|ready| ready.signalled) {
             shard.event_fd.clear();
         }
@@ -156,6 +208,8 @@ impl Worker {
             groups,
             delivered_from: Vec::new(),
             handed_over: VecDeque::with_capacity(MESSAGES),
+            poll: Poll::OneFirst,
+            failed: None,
             guard: ThreadGuard {
                 inner,
                 index,
@@ -164,57 +218,60 @@ impl Worker {
         }
     }
 
-    /// The thread's body.
-    pub(super) fn run(mut self) {
-        self.guard.inner.serve_here();
-        let result = self.serve();
-        if result.is_err() {
-            self.leave();
+    /// Does all that is to be done now, within bounds.
+    pub(super) fn turn(&mut self) -> Result<After, Error> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
         }
-        let Self {
-            driver, mut guard, ..
-        } = self;
-        guard.left = Some((driver, result));
+        if self.guard.index == 0 {
+            self.guard.inner.forward_wake();
+        }
+        let poll = core::mem::replace(&mut self.poll, Poll::OneFirst);
+        let commands = self.take_commands();
+        if commands > 0 {
+            self.driver.output_urgent()?;
+        }
+        let before = self.driver.engine.counters().datagrams_in;
+        self.driver.run_cycle_with(poll)?;
+        // Before the program can act on the messages that came with an acknowledgement.
+        self.balance();
+        self.deliver();
+        self.deliver_active(false);
+        self.end_calls();
+        let mut offered = self.settle(EVENTS);
+        if !self.groups.is_empty() || self.driver.engine.has_late_of_group() {
+            offered |= self.progress_groups();
+        }
+        // Sending brought an event: a step more is due. It is in any case if something was left
+        // to be sent.
+        let heard = self.driver.output_rest()?;
+        if self.guard.shard().closing.load(Ordering::Acquire) {
+            return Ok(After::Close);
+        }
+        let active = commands > 0 || self.driver.engine.counters().datagrams_in != before;
+        if active {
+            let wait = self.guard.inner.fixed.wait;
+            self.driver.waiter.begin(wait, Awaited::Progress);
+        }
+        Ok(match offered || heard {
+            true => After::Turn,
+            false => After::Sleep,
+        })
     }
 
-    /// Serves until a handle closes the node. Returns the result of closing.
-    fn serve(&mut self) -> Result<Closed, Error> {
-        let mut poll = Poll::OneFirst;
-        loop {
-            if self.guard.index == 0 {
-                self.guard.inner.forward_wake();
-            }
-            let commands = self.take_commands();
-            if commands > 0 {
-                self.driver.output_urgent()?;
-            }
-            let before = self.driver.engine.counters().datagrams_in;
-            self.driver.run_cycle_with(poll)?;
-            // Before the program can act on the messages that came with an acknowledgement.
-            self.balance();
-            self.deliver();
-            self.deliver_active(false);
-            self.end_calls();
-            let mut offered = self.settle(EVENTS);
-            if !self.groups.is_empty() || self.driver.engine.has_late_of_group() {
-                offered |= self.progress_groups();
-            }
-            // Sending brought an event: a step more is due. It is in any case if something was left
-            // to be sent.
-            let heard = self.driver.output_rest()?;
-            if self.guard.shard().closing.load(Ordering::Acquire) {
-                return Ok(self.close());
-            }
-            let active = commands > 0 || self.driver.engine.counters().datagrams_in != before;
-            if active {
-                let wait = self.guard.inner.fixed.wait;
-                self.driver.waiter.begin(wait, Awaited::Progress);
-            }
-            poll = match offered || heard || self.driver.polls() || self.sleep()? {
-                true => Poll::OneFirst,
-                false => Poll::IfTimerDue,
-            };
-        }
+    /// Keeps the error of a turn for the I/O thread, which ends with it.
+    pub(super) fn fail(&mut self, error: Error) {
+        self.failed = Some(error);
+    }
+
+    /// The next turn leaves the socket alone, unless a timer is due.
+    pub(super) fn expect_no_input(&mut self) {
+        self.poll = Poll::IfTimerDue;
+    }
+
+    /// Returns when the next turn is due.
+    pub(super) fn due(&mut self) -> Option<Instant> {
+        self.plan_sleep().until()
     }
 
     /// Executes commands of the handles, [`MAX_COMMANDS`] at most, and takes their one-sided
@@ -607,37 +664,30 @@ impl Worker {
         offered
     }
 
-    /// Sleeps until something may have happened. Returns whether the next cycle should poll the
-    /// socket.
-    fn sleep(&mut self) -> Result<bool, Error> {
-        let Self {
-            guard,
-            driver,
-            left_over,
-            refused_left,
-            replies_left,
-            active_left,
-            calls,
-            ..
-        } = self;
-        let shard = guard.shard();
-        let idle = || {
-            let starved = shard.starved.load(Ordering::Relaxed);
-            let refill = *left_over && (!starved || shard.wants.has_fresh())
-                || *active_left && shard.wants_active()
-                || *replies_left && !shard.replies_wait.load(Ordering::Relaxed);
-            let room = *refused_left && lock(&shard.events).has_refill;
-            let asked = !shard.commands.is_empty()
-                || !shard.forwarded.is_empty()
-                || shard.asks_remote.load(Ordering::Relaxed)
-                || shard.asks_room.load(Ordering::Relaxed)
-                || shard.sockets.has_left_output();
-            !refill && !room && !asked && !shard.closing.load(Ordering::Relaxed)
-        };
-        let due = calls.next_due().map(|at| at.since(driver.read_clock()));
-        let due = due.map_or(Deadline::NEVER, Deadline::after);
-        let ready = guard.park(driver, due, idle)?;
-        Ok(ready.is_none_or(|ready| ready.input || !ready.signalled))
+    /// Returns what a sleep waits for that begins now.
+    pub(super) fn plan_sleep(&mut self) -> Nap {
+        let mut sleep = self.driver.plan_sleep();
+        let now = self.driver.read_clock();
+        let due = self.calls.next_due().map(|at| at.since(now));
+        sleep.limit = sleep.limit.into_iter().chain(due).min();
+        Nap {
+            sleep,
+            left: Left {
+                messages: self.left_over,
+                refused: self.refused_left,
+                replies: self.replies_left,
+                active: self.active_left,
+            },
+        }
+    }
+
+    /// Notes what a sleep found ready; nothing, if there was work instead.
+    pub(super) fn on_woken(&mut self, nap: &Nap, ready: Option<Ready>) {
+        if let Some(ready) = ready {
+            self.driver.on_woken(&nap.sleep, ready);
+        }
+        let polls = ready.is_none_or(|ready| ready.input || !ready.signalled);
+        self.poll = if polls { Poll::OneFirst } else { Poll::IfTimerDue };
     }
 
     /// Closes the engine.

@@ -1,0 +1,502 @@
+//! The way past the kernel: connections by the descriptors of the program, and which of them keep
+//! what arrived for a call of the program.
+//!
+//! What arrives is *kept* if a thread of the program received it, in a call of this library that is
+//! going to see it or be followed by one that does. In all other cases it is written to the
+//! program's socket of the kernel at once. What no call took within a few milliseconds is written
+//! there, too. So a program that reads or waits in ways that this library does not know misses
+//! nothing.
+//!
+//! Bytes keep their order. A call takes kept bytes only if the program has read all bytes that went
+//! through the kernel, as far as this library saw; and it sends past the kernel only if nothing
+//! that the program wrote is still in the kernel.
+
+use crate::kernel::{self, ProgramSocket};
+use crate::link::Link;
+use crate::process;
+use crate::task;
+use crate::waits::{self, Registrations};
+use libc::{c_int, iovec};
+use rustix::net::sockopt;
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use suci::sockets::Attendance;
+
+/// Descriptors from this number on always go through the kernel.
+const MOST_DESCRIPTORS: usize = 1 << 16;
+
+/// One bit for each descriptor that may be one of a connection. Most calls of a program are for
+/// others, and handlers of signals make some: they read this and no more.
+static MARKS: [AtomicU64; MOST_DESCRIPTORS / 64] = [const { AtomicU64::new(0) }; MOST_DESCRIPTORS / 64];
+
+/// Calls that wait in the kernel for what a connection brings.
+static KERNEL_WAITS: AtomicUsize = AtomicUsize::new(0);
+
+/// The state of this process; null until it is used. The child of a fork begins anew, since a
+/// thread of its parent may have locked it.
+static STATE: AtomicPtr<State> = AtomicPtr::new(std::ptr::null_mut());
+
+thread_local! {
+    /// This thread runs a call that serves the node.
+    static SERVES: Cell<bool> = const { Cell::new(false) };
+}
+
+#[derive(Debug, Default)]
+struct State {
+    by_descriptor: Mutex<BTreeMap<c_int, (u64, Arc<Link>)>>,
+    /// Clients by the address of this library's end, until the program has accepted them.
+    clients: Mutex<BTreeMap<SocketAddr, Client>>,
+    /// The connections that keep something.
+    kept: Mutex<Vec<Arc<Link>>>,
+    /// The reactor looks at them every millisecond.
+    is_watched: AtomicBool,
+    /// The program's epolls of connections.
+    epolls: Mutex<BTreeMap<c_int, Registrations>>,
+}
+
+/// The half of a client that is there first: its connection, or the program's socket.
+#[derive(Debug)]
+enum Client {
+    Link(Arc<Link>),
+    Accepted(ProgramSocket),
+}
+
+fn state() -> &'static State {
+    let found = STATE.load(Ordering::Acquire);
+    if !found.is_null() {
+        // SAFETY: not null, so it was leaked below.
+        return unsafe { &*found };
+    }
+    let new = Box::into_raw(Box::<State>::default());
+    match STATE.compare_exchange(std::ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
+        // SAFETY: it was leaked just now.
+        Ok(_) => unsafe { &*new },
+        Err(found) => {
+            // SAFETY: it was leaked just now, and no other thread has seen it.
+            drop(unsafe { Box::from_raw(new) });
+            // SAFETY: another thread leaked it.
+            unsafe { &*found }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Forgets all connections, in the child of a fork.
+pub(crate) fn begin_anew() {
+    STATE.store(std::ptr::null_mut(), Ordering::Release);
+    KERNEL_WAITS.store(0, Ordering::Relaxed);
+    for marks in &MARKS {
+        marks.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Locks the program's epolls of connections.
+pub(crate) fn epolls() -> MutexGuard<'static, BTreeMap<c_int, Registrations>> {
+    lock(&state().epolls)
+}
+
+/// Has the I/O thread of a connection's node serve it.
+pub(crate) fn hand_back(link: &Link) {
+    if let Some(attendance) = link.node().attend() {
+        attendance.hand_back();
+    }
+}
+
+fn mark(fd: c_int) -> Option<(&'static AtomicU64, u64)> {
+    let at = usize::try_from(fd).ok()?;
+    Some((MARKS.get(at / 64)?, 1 << (at % 64)))
+}
+
+/// Returns true if a descriptor may be one of a connection.
+pub(crate) fn is_marked(fd: c_int) -> bool {
+    mark(fd).is_some_and(|(marks, bit)| marks.load(Ordering::Relaxed) & bit != 0)
+}
+
+/// Enters the connection of a socket of the program.
+pub(crate) fn enter(socket: ProgramSocket, link: &Arc<Link>) {
+    let Some((marks, bit)) = mark(socket.fd) else {
+        return;
+    };
+    let entry = (socket.cookie, Arc::clone(link));
+    let before = lock(&state().by_descriptor).insert(socket.fd, entry);
+    drop(before);
+    marks.fetch_or(bit, Ordering::Relaxed);
+}
+
+/// Enters a client that the program is going to accept, or has accepted already.
+pub(crate) fn expect(own_end: SocketAddr, link: &Arc<Link>) {
+    let mut clients = lock(&state().clients);
+    match clients.remove(&own_end) {
+        Some(Client::Accepted(socket)) => {
+            drop(clients);
+            enter(socket, link);
+        }
+        other => {
+            clients.insert(own_end, Client::Link(Arc::clone(link)));
+            drop(clients);
+            drop(other);
+        }
+    }
+}
+
+/// The program accepted a client of another node as `fd`, whose peer, to the kernel, is at
+/// `own_end`.
+pub(crate) fn accepted(fd: c_int, own_end: SocketAddr) {
+    let Some(Ok(socket)) = kernel::with(fd, ProgramSocket::new) else {
+        return;
+    };
+    let mut clients = lock(&state().clients);
+    match clients.remove(&own_end) {
+        Some(Client::Link(link)) => {
+            drop(clients);
+            enter(socket, &link);
+        }
+        _ => {
+            clients.insert(own_end, Client::Accepted(socket));
+        }
+    }
+}
+
+/// Forgets a connection that is over.
+pub(crate) fn forget(link: &Arc<Link>) {
+    let state = state();
+    let is_other = |it: &Arc<Link>| !Arc::ptr_eq(it, link);
+    let mut gone = Vec::new();
+    lock(&state.by_descriptor).retain(|_, (_, it)| is_other(it) || {
+        gone.push(Arc::clone(it));
+        false
+    });
+    lock(&state.clients).retain(|_, it| match it {
+        Client::Link(it) => is_other(it) || {
+            gone.push(Arc::clone(it));
+            false
+        },
+        Client::Accepted(_) => true,
+    });
+    waits::forget(link);
+}
+
+/// Returns the connection of a descriptor of the program; nothing in a call of this library.
+pub(crate) fn link(fd: c_int) -> Option<Arc<Link>> {
+    if !is_marked(fd) || process::is_inside() {
+        return None;
+    }
+    let (cookie, link) = lock(&state().by_descriptor).get(&fd).cloned()?;
+    // The program may have closed the descriptor, and got the number again for another file.
+    if kernel::with(fd, |fd| sockopt::socket_cookie(fd)) == Some(Ok(cookie)) {
+        return Some(link);
+    }
+    let mut known = lock(&state().by_descriptor);
+    if known.get(&fd).is_some_and(|(it, _)| *it == cookie) {
+        known.remove(&fd);
+        if let Some((marks, bit)) = mark(fd) {
+            marks.fetch_and(!bit, Ordering::Relaxed);
+        }
+    }
+    None
+}
+
+// ---- calls
+
+/// A call of the program that serves the node. Calls of this library within are not the program's.
+#[derive(Debug)]
+pub(crate) struct Call<'a> {
+    attendance: Option<Attendance<'a>>,
+}
+
+impl<'a> Call<'a> {
+    /// Begins a call for a connection. Returns nothing if the node cannot be served by it.
+    pub(crate) fn begin(link: &'a Link) -> Option<Self> {
+        let attendance = link.node().attend()?;
+        process::set_inside(true);
+        SERVES.set(true);
+        Some(Self {
+            attendance: Some(attendance),
+        })
+    }
+
+    pub(crate) fn attendance(&self) -> Option<&Attendance<'a>> {
+        self.attendance.as_ref()
+    }
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        if let Some(attendance) = &self.attendance
+            && KERNEL_WAITS.load(Ordering::SeqCst) > 0
+        {
+            attendance.hand_back();
+        }
+        // The thread sends what the call left.
+        drop(self.attendance.take());
+        watch_kept();
+        SERVES.set(false);
+        process::set_inside(false);
+    }
+}
+
+/// A call that waits in the kernel: meanwhile nothing is kept.
+#[derive(Debug)]
+pub(crate) struct KernelWait(());
+
+impl KernelWait {
+    /// Begins it. Writes what is kept to the kernel.
+    pub(crate) fn begin() -> Self {
+        KERNEL_WAITS.fetch_add(1, Ordering::SeqCst);
+        let kept = std::mem::take(&mut *lock(&state().kept));
+        for link in kept {
+            link.keeping.unlist();
+            task::run(link);
+        }
+        Self(())
+    }
+}
+
+impl Drop for KernelWait {
+    fn drop(&mut self) {
+        KERNEL_WAITS.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+// ---- what is kept
+
+/// Whether a connection keeps what arrives, and what it keeps.
+#[derive(Debug)]
+pub(crate) struct Keeping {
+    /// Calls that wait for the connection.
+    waits: AtomicUsize,
+    /// The program has registered it with an epoll of which this library knows.
+    is_registered: AtomicBool,
+    /// The program uses it in a way that this library does not follow.
+    is_kernels: AtomicBool,
+    /// Something is kept.
+    has_bytes: AtomicBool,
+    /// It is among the connections that keep something.
+    is_listed: AtomicBool,
+    /// It keeps something since the reactor looked last.
+    is_old: AtomicBool,
+    /// How often it began to keep something.
+    arrivals: AtomicU64,
+    /// The bytes that calls of this library read from the kernel for the program.
+    taken: AtomicU64,
+}
+
+impl Keeping {
+    pub(crate) const fn new() -> Self {
+        Self {
+            waits: AtomicUsize::new(0),
+            is_registered: AtomicBool::new(false),
+            is_kernels: AtomicBool::new(false),
+            has_bytes: AtomicBool::new(false),
+            is_listed: AtomicBool::new(false),
+            is_old: AtomicBool::new(false),
+            arrivals: AtomicU64::new(0),
+            taken: AtomicU64::new(0),
+        }
+    }
+
+    /// Returns true if the program has read all bytes of those that were written to the kernel.
+    pub(crate) fn is_level(&self, pushed: u64) -> bool {
+        self.taken.load(Ordering::Relaxed) == pushed
+    }
+
+    /// The program read bytes from the kernel.
+    pub(crate) fn took(&self, bytes: usize) {
+        self.taken.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Returns true if what arrives is kept, after so many bytes were written to the kernel.
+    pub(crate) fn keeps(&self, pushed: u64) -> bool {
+        let is_seen = self.is_registered.load(Ordering::Relaxed)
+            || self.waits.load(Ordering::Relaxed) > 0;
+        SERVES.get()
+            && is_seen
+            && !self.is_kernels.load(Ordering::Relaxed)
+            && KERNEL_WAITS.load(Ordering::SeqCst) == 0
+            && self.is_level(pushed)
+    }
+
+    /// Something is kept.
+    pub(crate) fn keep(&self) {
+        if !self.has_bytes.swap(true, Ordering::AcqRel) {
+            self.is_old.store(false, Ordering::Relaxed);
+            self.arrivals.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A call took a part of what is kept.
+    pub(crate) fn go_on(&self) {
+        self.is_old.store(false, Ordering::Relaxed);
+    }
+
+    /// Nothing is kept.
+    pub(crate) fn release(&self) {
+        if self.has_bytes.load(Ordering::Relaxed) {
+            self.has_bytes.store(false, Ordering::Release);
+        }
+    }
+
+    /// Returns true if something is kept.
+    pub(crate) fn has_bytes(&self) -> bool {
+        self.has_bytes.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn arrivals(&self) -> u64 {
+        self.arrivals.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_registered(&self) {
+        self.is_registered.store(true, Ordering::Relaxed);
+    }
+
+    /// Keeps nothing any more.
+    pub(crate) fn leave_to_kernel(&self) {
+        self.is_kernels.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns true if the connection was not listed.
+    fn list(&self) -> bool {
+        !self.is_listed.swap(true, Ordering::AcqRel)
+    }
+
+    fn unlist(&self) {
+        self.is_listed.store(false, Ordering::Release);
+    }
+}
+
+/// A call that waits for a connection, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Awaited(Arc<Link>);
+
+impl Awaited {
+    pub(crate) fn new(link: &Arc<Link>) -> Self {
+        link.keeping.waits.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(link))
+    }
+
+    pub(crate) fn link(&self) -> &Arc<Link> {
+        &self.0
+    }
+}
+
+impl Drop for Awaited {
+    fn drop(&mut self) {
+        self.0.keeping.waits.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Lists a connection that keeps something.
+pub(crate) fn list(link: &Arc<Link>) {
+    if link.keeping.list() {
+        lock(&state().kept).push(Arc::clone(link));
+    }
+}
+
+/// Calls `visit` for the connections that keep something, until it returns nothing.
+pub(crate) fn among_kept(mut visit: impl FnMut(&Arc<Link>) -> Option<()>) {
+    let mut goes_on = true;
+    let mut gone = Vec::new();
+    lock(&state().kept).retain(|link| {
+        if link.keeping.has_bytes() {
+            goes_on = goes_on && visit(link).is_some();
+            return true;
+        }
+        link.keeping.unlist();
+        // It may keep something again since.
+        if link.keeping.has_bytes() && link.keeping.list() {
+            return true;
+        }
+        gone.push(Arc::clone(link));
+        false
+    });
+    drop(gone);
+}
+
+/// Has the reactor look at what is kept, if something is.
+fn watch_kept() {
+    let state = state();
+    if !state.is_watched.load(Ordering::Relaxed)
+        && !lock(&state.kept).is_empty()
+        && !state.is_watched.swap(true, Ordering::AcqRel)
+    {
+        process::wake_reactor();
+    }
+}
+
+/// The reactor looks: writes to the kernel what was kept already when it looked last. Returns false
+/// if nothing is kept, and it need not look again.
+pub(crate) fn look_at_kept() -> bool {
+    let state = state();
+    let mut old = Vec::new();
+    let mut kept = lock(&state.kept);
+    kept.retain(|link| {
+        if link.keeping.has_bytes() && link.keeping.is_old.swap(true, Ordering::AcqRel) {
+            link.keeping.unlist();
+            old.push(Arc::clone(link));
+            return false;
+        }
+        true
+    });
+    let goes_on = !kept.is_empty() || !old.is_empty();
+    drop(kept);
+    old.into_iter().for_each(|link| task::run(link));
+    goes_on
+}
+
+/// The reactor stops looking, unless something is kept by now. Returns whether it stops.
+pub(crate) fn stop_looking() -> bool {
+    let state = state();
+    state.is_watched.store(false, Ordering::Release);
+    let is_empty = lock(&state.kept).is_empty();
+    is_empty || state.is_watched.swap(true, Ordering::AcqRel)
+}
+
+// ---- the program's memory
+
+/// The memory of a call that reads.
+#[derive(Debug)]
+pub(crate) struct Buffers<'a> {
+    parts: &'a [iovec],
+    /// The bytes that are filled of the first part.
+    filled: usize,
+}
+
+impl<'a> Buffers<'a> {
+    /// # Safety
+    /// Each part names memory that may be written as long as this lives.
+    pub(crate) const unsafe fn new(parts: &'a [iovec]) -> Self {
+        Self { parts, filled: 0 }
+    }
+
+    /// Returns true if there is no room. Empty parts are passed over.
+    pub(crate) fn is_full(&mut self) -> bool {
+        while let [part, rest @ ..] = self.parts
+            && part.iov_len == self.filled
+        {
+            (self.parts, self.filled) = (rest, 0);
+        }
+        self.parts.is_empty()
+    }
+
+    /// Copies bytes, as many as there is room for in the first part. Returns how many.
+    pub(crate) fn fill(&mut self, bytes: &[u8]) -> usize {
+        let Some(part) = self.parts.first() else {
+            return 0;
+        };
+        let copied = bytes.len().min(part.iov_len - self.filled);
+        // SAFETY: the part has so much room behind the bytes that are filled, as `new` was
+        // promised, and `bytes` is memory of this library.
+        unsafe {
+            let to = part.iov_base.cast::<u8>().add(self.filled);
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, copied);
+        }
+        self.filled += copied;
+        copied
+    }
+}

@@ -1,0 +1,239 @@
+//! Callers that serve a shard: what a call leaves is sent by its own thread, and a call that waits
+//! reads the socket itself. So neither wakes the I/O thread.
+
+use super::SharedNode;
+use super::inner::Inner;
+use super::shard::Shard;
+use super::thread::{After, Nap, Worker};
+use crate::clock::Deadline;
+use crate::ownership_lock::OwnershipGuard;
+use crate::sys::{self, EventFd, Slept};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{Ordering, fence};
+use std::time::Duration;
+
+/// Turns of a call that only sends, at most. What is left then is the sleeper's.
+const MAX_TURNS: u32 = 3;
+
+/// A call that serves its node. At its end its thread sends what it left.
+///
+/// While one lives, other threads rely on it: block only in [`wait`](Self::wait).
+#[derive(Debug)]
+pub struct Attendance<'a> {
+    inner: &'a Inner,
+    shard: &'a Shard,
+}
+
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waited {
+    /// The call has what it waited for.
+    Ready,
+    /// One of the call's own descriptors is ready.
+    Polled,
+    /// The time is over.
+    TimedOut,
+    /// A signal's handler ran.
+    Interrupted,
+    /// Another call waits already, or the node ends: wait as if the call did not serve.
+    Elsewhere,
+}
+
+impl SharedNode {
+    /// Begins a call that serves the node. Returns nothing if the node has several threads, ends,
+    /// or runs this call itself. For the crate `suci-sockets` and the preloaded library.
+    #[must_use]
+    pub fn attend(&self) -> Option<Attendance<'_>> {
+        let inner = &*self.inner;
+        let [shard] = &*inner.shards else {
+            return None;
+        };
+        let is_open = !inner.is_forked() && !inner.closing.load(Ordering::Acquire);
+        (is_open && !inner.is_served_here()).then(|| {
+            shard.serving.attend();
+            Attendance { inner, shard }
+        })
+    }
+}
+
+impl Attendance<'_> {
+    /// Serves until `ready` returns true, one of the `polled` descriptors is ready, a signal's
+    /// handler ran, or `limit` is over. The signals of `mask` are blocked while it sleeps. It
+    /// serves at least once. `ready` is called after each turn; it must not block.
+    ///
+    /// # Errors
+    /// Those of `ppoll`.
+    pub fn wait(
+        &self,
+        polled: &mut [libc::pollfd],
+        mask: Option<&libc::sigset_t>,
+        limit: Option<Duration>,
+        mut ready: impl FnMut() -> bool,
+    ) -> io::Result<Waited> {
+        let Some(wait) = Wait::begin(self)? else {
+            return Ok(Waited::Elsewhere);
+        };
+        let deadline = limit.map_or(Deadline::NEVER, Deadline::after);
+        let mut fds = Vec::new();
+        loop {
+            let Some((after, nap)) = wait.turn() else {
+                return Ok(Waited::Elsewhere);
+            };
+            if ready() {
+                return Ok(Waited::Ready);
+            }
+            if deadline.is_over() {
+                return Ok(Waited::TimedOut);
+            }
+            fds.clear();
+            fds.extend_from_slice(polled);
+            let limit = match after {
+                After::Sleep => nap.limit().into_iter().chain(deadline.left()).min(),
+                After::Turn | After::Close => Some(Duration::ZERO),
+            };
+            let slept = wait.sleep(&mut fds, mask, limit, &nap)?;
+            wait.on_woken(&nap, slept);
+            match slept {
+                Some(Slept::Interrupted) => return Ok(Waited::Interrupted),
+                Some(Slept::Woken { others: true, .. }) => {
+                    for (polled, now) in polled.iter_mut().zip(&fds) {
+                        polled.revents = now.revents;
+                    }
+                    return Ok(Waited::Polled);
+                }
+                Some(Slept::Woken { .. }) | None => {}
+            }
+        }
+    }
+
+    /// Has the I/O thread serve at once. A call that waits otherwise than by [`wait`](Self::wait)
+    /// depends on it.
+    pub fn hand_back(&self) {
+        self.shard.hand_back();
+    }
+
+    /// Runs a turn. Returns nothing if the node ends: the I/O thread sees to that.
+    fn turn(&self, state: &mut Option<Box<Worker>>) -> Option<After> {
+        let worker = state.as_mut()?;
+        let turn = || self.inner.serving_here(|| worker.turn());
+        // The state is dropped after a panic.
+        match catch_unwind(AssertUnwindSafe(turn)) {
+            Ok(Ok(After::Close)) => {}
+            Ok(Ok(after)) => return Some(after),
+            Ok(Err(error)) => worker.fail(error),
+            Err(_) => drop(state.take()),
+        }
+        self.hand_back();
+        None
+    }
+
+    /// Sends what calls left. Returns false if the sleeper has to go on.
+    fn send(&self, state: &mut Option<Box<Worker>>) -> bool {
+        for _ in 0..MAX_TURNS {
+            if let Some(worker) = state {
+                worker.expect_no_input();
+            }
+            match self.turn(state) {
+                Some(After::Turn) => {}
+                Some(_) => {
+                    let due = state.as_mut().and_then(|worker| worker.due());
+                    return !self.shard.sleeps_past(due);
+                }
+                None => return false,
+            }
+        }
+        false
+    }
+}
+
+impl Drop for Attendance<'_> {
+    fn drop(&mut self) {
+        let shard = self.shard;
+        let done = shard
+            .serving
+            .leave(|| shard.has_work(), |state| self.send(state));
+        if !done {
+            shard.rouse();
+        }
+    }
+}
+
+/// The wait of a call, of which there is one at a time.
+struct Wait<'a> {
+    call: &'a Attendance<'a>,
+    event_fd: &'a EventFd,
+    place: OwnershipGuard<'a, ()>,
+}
+
+impl<'a> Wait<'a> {
+    /// Returns nothing if another call waits.
+    fn begin(call: &'a Attendance<'a>) -> io::Result<Option<Self>> {
+        let shard = call.shard;
+        let event_fd = shard.caller_event_fd()?;
+        let Some(place) = shard.serving.begin_wait() else {
+            return Ok(None);
+        };
+        fence(Ordering::SeqCst);
+        if shard.thread_serves.load(Ordering::Relaxed) {
+            shard.serving.wake_thread(|| shard.event_fd.signal());
+        }
+        Ok(Some(Self {
+            call,
+            event_fd,
+            place,
+        }))
+    }
+
+    /// Runs a turn. Returns nothing if the node ends.
+    fn turn(&self) -> Option<(After, Nap)> {
+        let shard = self.call.shard;
+        let mut state = shard.serving.take();
+        let mut after = self.call.turn(&mut state)?;
+        let worker = state.as_mut()?;
+        if after == After::Sleep && worker.driver.polls() {
+            after = After::Turn;
+        }
+        let nap = worker.plan_sleep();
+        shard.plan(nap.until());
+        Some((after, nap))
+    }
+
+    /// Sleeps until something is ready, unless there is work.
+    fn sleep(
+        &self,
+        fds: &mut Vec<libc::pollfd>,
+        mask: Option<&libc::sigset_t>,
+        limit: Option<Duration>,
+        nap: &Nap,
+    ) -> io::Result<Option<Slept>> {
+        let shard = self.call.shard;
+        let event_fd = self.event_fd.as_raw_fd();
+        let idle = || shard.is_idle(nap.left());
+        let sleep = || sys::sleep_among(fds, nap.interest(), event_fd, limit, mask);
+        let slept = shard.serving.park_caller(idle, sleep).transpose()?;
+        self.place.show_life(|| shard.event_fd.signal());
+        if slept.is_some_and(|slept| matches!(slept, Slept::Woken { ready, .. } if ready.signalled)) {
+            self.event_fd.clear();
+        }
+        Ok(slept)
+    }
+
+    fn on_woken(&self, nap: &Nap, slept: Option<Slept>) {
+        let ready = match slept {
+            Some(Slept::Woken { ready, .. }) => Some(ready),
+            Some(Slept::Interrupted) => Some(sys::Ready::default()),
+            None => None,
+        };
+        if let Some(worker) = &mut *self.call.shard.serving.take() {
+            worker.on_woken(nap, ready);
+        }
+    }
+}
+
+impl Drop for Wait<'_> {
+    fn drop(&mut self) {
+        self.call.shard.plan_nothing();
+    }
+}

@@ -1,0 +1,187 @@
+//! The I/O thread: serves its shard, except while callers do.
+
+use super::{After, Closed, Nap, Worker};
+use crate::error::Error;
+use crate::shared::inner::Inner;
+use crate::shared::shard::Shard;
+use crate::sys::{self, Ready};
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// The I/O thread serves a shard for which no caller has waited for this long. A program that has
+/// its message or byte usually waits for the next one sooner.
+const UNATTENDED: Duration = Duration::from_millis(1);
+
+/// How long the I/O thread sleeps while one caller waits, which wakes it when the wait ends.
+const LONG_WAIT: Duration = Duration::from_secs(1);
+
+/// Why the I/O thread stops serving.
+enum Served {
+    /// A caller serves.
+    Relieved,
+    /// The end, with the result of closing.
+    Ended(Box<Worker>, Result<Closed, Error>),
+    /// A caller panicked, and has told so.
+    Gone,
+}
+
+impl Worker {
+    /// The body of the I/O thread.
+    pub(in crate::shared) fn run(self) {
+        let inner = Arc::clone(&self.guard.inner);
+        let index = self.guard.index;
+        inner.serve_here();
+        // Each worker has a shard.
+        let shard = &inner.shards[index];
+        *shard.serving.take() = Some(Box::new(self));
+        loop {
+            match serve(shard) {
+                Served::Relieved => stand_back(&inner, index, shard),
+                Served::Ended(worker, result) => {
+                    let Self {
+                        driver, mut guard, ..
+                    } = *worker;
+                    guard.left = Some((driver, result));
+                    return;
+                }
+                Served::Gone => return,
+            }
+        }
+    }
+
+}
+
+/// Drops the state if a turn panics.
+struct PanicGuard<'a>(&'a Shard);
+
+impl Drop for PanicGuard<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            // That tells all callers.
+            drop(self.0.serving.take().take());
+        }
+    }
+}
+
+/// Serves until a caller waits, or until the end.
+fn serve(shard: &Shard) -> Served {
+    let _guard = PanicGuard(shard);
+    shard.thread_serves.store(true, Ordering::SeqCst);
+    let waits = shard.serving.waits();
+    loop {
+        let mut held = shard.serving.take();
+        let Some(worker) = &mut *held else {
+            return Served::Gone;
+        };
+        let result = worker.turn();
+        let ended = match result {
+            Ok(After::Turn) => continue,
+            Ok(After::Sleep) if worker.driver.polls() => continue,
+            Ok(After::Sleep) => None,
+            Ok(After::Close) => Some(Ok(())),
+            Err(error) => Some(Err(error)),
+        };
+        if let Some(ended) = ended {
+            let Some(worker) = held.take() else {
+                return Served::Gone;
+            };
+            drop(held);
+            return worker.end(ended);
+        }
+        let nap = worker.plan_sleep();
+        shard.plan(nap.until());
+        drop(held);
+        let slept = shard.sleep(&nap, waits);
+        if shard.serving.waits() != waits {
+            shard.thread_serves.store(false, Ordering::SeqCst);
+            return Served::Relieved;
+        }
+        if let Some(worker) = &mut *shard.serving.take() {
+            match slept {
+                Ok(ready) => worker.on_woken(&nap, ready),
+                Err(error) => worker.failed = Some(error),
+            }
+        }
+    }
+}
+
+impl Worker {
+    /// Closes the engine, or leaves it as it is after an error.
+    fn end(mut self: Box<Self>, result: Result<(), Error>) -> Served {
+        let result = result.map(|()| self.close());
+        if result.is_err() {
+            self.leave();
+        }
+        Served::Ended(self, result)
+    }
+}
+
+impl Shard {
+    /// Sleeps until the socket is ready, a thread leaves work, something is due, or a caller waits.
+    /// Returns nothing if there was work.
+    fn sleep(&self, nap: &Nap, waits: u64) -> Result<Option<Ready>, Error> {
+        let idle = || self.is_idle(nap.left()) && self.serving.waits() == waits;
+        let event_fd = Some(self.event_fd.as_raw_fd());
+        let sleep = || sys::sleep_on(nap.interest(), event_fd, nap.limit());
+        let ready = self.serving.park_thread(idle, sleep).transpose();
+        let ready = ready.map_err(Error::io("waiting"))?;
+        if ready.is_some_and(|ready| ready.signalled) {
+            self.event_fd.clear();
+        }
+        Ok(ready)
+    }
+
+    /// Sleeps until a thread leaves work that nobody else does, or `limit`. Returns whether it was
+    /// woken.
+    fn doze(&self, limit: Duration) -> bool {
+        let event_fd = Some(self.event_fd.as_raw_fd());
+        let idle = || !self.is_left_alone();
+        let slept = self
+            .serving
+            .park_thread(idle, || sys::sleep(-1, event_fd, Some(limit)));
+        match slept {
+            Some(Ok(ready)) if ready.signalled => {
+                self.event_fd.clear();
+                true
+            }
+            Some(Ok(_)) => false,
+            // It may look once too often.
+            None | Some(Err(_)) => true,
+        }
+    }
+
+    /// Whether there is work that no caller is going to do.
+    fn is_left_alone(&self) -> bool {
+        self.handed_back.load(Ordering::SeqCst)
+            || self.closing.load(Ordering::SeqCst)
+            || self.has_work() && !self.serving.is_attended()
+    }
+}
+
+/// Sleeps while callers serve.
+fn stand_back(inner: &Inner, index: usize, shard: &Shard) {
+    let mut seen = shard.serving.waits();
+    loop {
+        let woken = shard.doze(UNATTENDED);
+        if index == 0 {
+            inner.forward_wake();
+        }
+        let is_handed_back = shard.handed_back.swap(false, Ordering::SeqCst);
+        if is_handed_back || shard.closing.load(Ordering::SeqCst) {
+            return;
+        }
+        let waits = shard.serving.waits();
+        let is_waiting = waits & 1 == 1;
+        if !is_waiting && (waits == seen && !woken || shard.is_left_alone()) {
+            return;
+        }
+        if is_waiting && waits == seen && !woken {
+            shard.serving.sleep_while(waits, || {
+                shard.doze(LONG_WAIT);
+            });
+        }
+        seen = waits;
+    }
+}
