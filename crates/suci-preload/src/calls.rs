@@ -150,6 +150,9 @@ pub(crate) unsafe fn send(fd: c_int, link: &Arc<Link>, parts: &[iovec], flags: c
         return none;
     };
     let all: usize = parts.iter().map(|part| part.iov_len).sum();
+    if let Some(attendance) = call.attendance() {
+        attendance.sends(all);
+    }
     let mut sent = 0;
     let mut transmit = || {
         while sent < all {

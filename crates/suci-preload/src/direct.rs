@@ -20,6 +20,7 @@ use libc::{c_int, iovec};
 use rustix::net::sockopt;
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -47,21 +48,14 @@ thread_local! {
 #[derive(Debug, Default)]
 struct State {
     by_descriptor: Mutex<BTreeMap<c_int, (u64, Arc<Link>)>>,
-    /// Clients by the address of this library's end, until the program has accepted them.
-    clients: Mutex<BTreeMap<SocketAddr, Client>>,
+    /// Clients that the program has not accepted yet, by the address of this library's end.
+    clients: Mutex<BTreeMap<SocketAddr, Arc<Link>>>,
     /// The connections that keep something.
     kept: Mutex<Vec<Arc<Link>>>,
     /// The reactor looks at them every millisecond.
     is_watched: AtomicBool,
     /// The program's epolls of connections.
     epolls: Mutex<BTreeMap<c_int, Registrations>>,
-}
-
-/// The half of a client that is there first: its connection, or the program's socket.
-#[derive(Debug)]
-enum Client {
-    Link(Arc<Link>),
-    Accepted(ProgramSocket),
 }
 
 fn state() -> &'static State {
@@ -129,37 +123,28 @@ pub(crate) fn enter(socket: ProgramSocket, link: &Arc<Link>) {
     marks.fetch_or(bit, Ordering::Relaxed);
 }
 
-/// Enters a client that the program is going to accept, or has accepted already.
-pub(crate) fn expect(own_end: SocketAddr, link: &Arc<Link>) {
+/// Enters a client that `make` makes. The program may accept it before `make` returns; then its
+/// call waits for this one.
+pub(crate) fn expect(
+    own_end: SocketAddr,
+    make: impl FnOnce() -> io::Result<Arc<Link>>,
+) -> io::Result<Arc<Link>> {
     let mut clients = lock(&state().clients);
-    match clients.remove(&own_end) {
-        Some(Client::Accepted(socket)) => {
-            drop(clients);
-            enter(socket, link);
-        }
-        other => {
-            clients.insert(own_end, Client::Link(Arc::clone(link)));
-            drop(clients);
-            drop(other);
-        }
-    }
+    let link = make()?;
+    let before = clients.insert(own_end, Arc::clone(&link));
+    drop(clients);
+    drop(before);
+    Ok(link)
 }
 
 /// The program accepted a client of another node as `fd`, whose peer, to the kernel, is at
 /// `own_end`.
 pub(crate) fn accepted(fd: c_int, own_end: SocketAddr) {
-    let Some(Ok(socket)) = kernel::with(fd, ProgramSocket::new) else {
-        return;
-    };
-    let mut clients = lock(&state().clients);
-    match clients.remove(&own_end) {
-        Some(Client::Link(link)) => {
-            drop(clients);
-            enter(socket, &link);
-        }
-        _ => {
-            clients.insert(own_end, Client::Accepted(socket));
-        }
+    let link = lock(&state().clients).remove(&own_end);
+    if let Some(link) = link
+        && let Some(Ok(socket)) = kernel::with(fd, ProgramSocket::new)
+    {
+        enter(socket, &link);
     }
 }
 
@@ -172,13 +157,7 @@ pub(crate) fn forget(link: &Arc<Link>) {
         gone.push(Arc::clone(it));
         false
     });
-    lock(&state.clients).retain(|_, it| match it {
-        Client::Link(it) => is_other(it) || {
-            gone.push(Arc::clone(it));
-            false
-        },
-        Client::Accepted(_) => true,
-    });
+    lock(&state.clients).retain(|_, it| is_other(it));
     waits::forget(link);
 }
 

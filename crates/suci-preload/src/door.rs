@@ -7,7 +7,7 @@ use crate::reactor::Reactor;
 use crate::settings::Settings;
 use crate::table::{Ends, Entry};
 use crate::task::{self, Serial, Task};
-use crate::{process, settings};
+use crate::{direct, process, settings};
 use rustix::fd::BorrowedFd;
 use rustix::net::sockopt;
 use std::collections::BTreeMap;
@@ -305,8 +305,12 @@ impl Door {
             let at = caller.address;
             Ok((caller, at))
         })?;
-        let kernel = caller.call(program.address)?;
-        Link::copy(&self.reactor, call, stream, kernel, entry)
+        let link = direct::expect(entry.own_end(), || {
+            let kernel = caller.call(program.address)?;
+            Link::admitted(&self.reactor, call, stream, kernel, entry)
+        })?;
+        task::run(link);
+        Ok(())
     }
 }
 

@@ -340,23 +340,19 @@ impl Link {
         task::run(link);
     }
 
-    /// Copies between a connection from another node and the program.
-    pub(crate) fn copy(
+    /// Makes a connection from another node, which runs next.
+    pub(crate) fn admitted(
         reactor: &Arc<Reactor>,
         call: Call,
         stream: SuciStream,
         kernel: TcpStream,
         entry: Entry,
-    ) -> io::Result<()> {
+    ) -> io::Result<Arc<Self>> {
         let number = reactor.number();
         reactor.watch(number, &kernel)?;
         let target = call.target();
-        let own_end = entry.own_end();
         let flow = Flow::new(stream, kernel, Some(call), entry);
-        let link = Self::new(reactor, number, Some(target), Phase::Open(flow));
-        direct::expect(own_end, &link);
-        task::run(link);
-        Ok(())
+        Ok(Self::new(reactor, number, Some(target), Phase::Open(flow)))
     }
 
     fn new(

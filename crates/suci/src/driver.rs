@@ -51,7 +51,7 @@ mod sockets;
 mod takes;
 mod waits;
 
-use coalescer::SendCoalescer;
+pub(crate) use coalescer::SendCoalescer;
 pub(crate) use cycle::Poll;
 use cycle::STALE;
 use input::{Follows, LastPoll};

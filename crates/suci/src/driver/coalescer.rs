@@ -72,7 +72,7 @@ pub(crate) struct SendCoalescer {
 }
 
 impl SendCoalescer {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             allowed: false,
             held: None,
@@ -82,6 +82,13 @@ impl SendCoalescer {
             burst: 0,
             last_end: None,
         }
+    }
+
+    /// The same for calls of a node that somebody sends for if they stay away.
+    pub(crate) const fn allowed() -> Self {
+        let mut new = Self::new();
+        new.allowed = true;
+        new
     }
 
     /// Whether a message waits.
@@ -96,7 +103,7 @@ impl SendCoalescer {
     }
 
     /// The number of the last hold.
-    pub(super) fn last_hold(&self) -> u32 {
+    pub(crate) fn last_hold(&self) -> u32 {
         self.holds
     }
 
@@ -108,7 +115,7 @@ impl SendCoalescer {
 
     /// Notes that messages of `bytes` in all were accepted at `now`, in a call that began at
     /// `called`. Returns true if they wait for the program's next call.
-    pub(super) fn keeps(&mut self, called: Instant, now: Instant, bytes: u64) -> bool {
+    pub(crate) fn keeps(&mut self, called: Instant, now: Instant, bytes: u64) -> bool {
         // A wait before this call says nothing about how quick the program is.
         if self.burst > 0 {
             let is_soon = |end| called.since(end) < SOON;
@@ -137,12 +144,12 @@ impl SendCoalescer {
     }
 
     /// Notes that a call that sent its message ended.
-    pub(super) fn on_end(&mut self, now: Instant) {
+    pub(crate) fn on_end(&mut self, now: Instant) {
         self.last_end = Some(now);
     }
 
     /// Notes that an output begins: the messages that wait leave with it.
-    pub(super) fn on_output(&mut self, now: Instant) {
+    pub(crate) fn on_output(&mut self, now: Instant) {
         let Some(held) = self.held.take() else {
             return;
         };
@@ -156,7 +163,7 @@ impl SendCoalescer {
     }
 
     /// Notes that the program waits.
-    pub(super) fn on_wait(&mut self) {
+    pub(crate) fn on_wait(&mut self) {
         if core::mem::take(&mut self.burst) == 1 {
             self.quick = self.quick.saturating_sub(LONE);
         }

@@ -3,16 +3,19 @@
 
 use super::SharedNode;
 use super::inner::Inner;
+use super::serving::Work;
 use super::shard::Shard;
 use super::thread::{After, Nap, Worker};
-use crate::clock::Deadline;
+use crate::clock::{Clock, Deadline};
 use crate::ownership_lock::OwnershipGuard;
 use crate::sys::{self, EventFd, Slept};
+use std::cell::Cell;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
+use suci_proto::time::Instant;
 
 /// Turns of a call that only sends, at most. What is left then is the sleeper's.
 const MAX_TURNS: u32 = 3;
@@ -24,6 +27,8 @@ const MAX_TURNS: u32 = 3;
 pub struct Attendance<'a> {
     inner: &'a Inner,
     shard: &'a Shard,
+    /// The bytes that the call sends, and when it began.
+    sends: Cell<Option<(u64, Instant)>>,
 }
 
 /// How a wait ended.
@@ -53,7 +58,12 @@ impl SharedNode {
         let is_open = !inner.is_forked() && !inner.closing.load(Ordering::Acquire);
         (is_open && !inner.is_served_here()).then(|| {
             shard.serving.attend();
-            Attendance { inner, shard }
+            let sends = Cell::new(None);
+            Attendance {
+                inner,
+                shard,
+                sends,
+            }
         })
     }
 }
@@ -77,6 +87,9 @@ impl Attendance<'_> {
         };
         let deadline = limit.map_or(Deadline::NEVER, Deadline::after);
         let mut fds = Vec::new();
+        if let Some(worker) = &mut *self.shard.serving.take() {
+            worker.on_wait();
+        }
         loop {
             let Some((after, nap)) = wait.turn() else {
                 return Ok(Waited::Elsewhere);
@@ -108,6 +121,13 @@ impl Attendance<'_> {
         }
     }
 
+    /// Notes that the call sends so many bytes. Calls that send in quick succession leave their
+    /// bytes to each other, so that they share packets.
+    pub fn sends(&self, bytes: usize) {
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        self.sends.set(Some((bytes, Clock.now())));
+    }
+
     /// Has the I/O thread serve at once. A call that waits otherwise than by [`wait`](Self::wait)
     /// depends on it.
     pub fn hand_back(&self) {
@@ -129,32 +149,52 @@ impl Attendance<'_> {
         None
     }
 
-    /// Sends what calls left. Returns false if the sleeper has to go on.
-    fn send(&self, state: &mut Option<Box<Worker>>) -> bool {
+    /// Sends what calls left, unless it waits for the next call.
+    fn send(&self, state: &mut Option<Box<Worker>>) -> Work {
+        let sends = self.sends.take();
+        if let (Some(worker), Some((bytes, began))) = (state.as_mut(), sends)
+            && worker.keeps(began, bytes)
+            && self.is_looked_after()
+        {
+            return Work::Waits;
+        }
         for _ in 0..MAX_TURNS {
             if let Some(worker) = state {
                 worker.expect_no_input();
             }
-            match self.turn(state) {
-                Some(After::Turn) => {}
-                Some(_) => {
-                    let due = state.as_mut().and_then(|worker| worker.due());
-                    return !self.shard.sleeps_past(due);
+            let after = self.turn(state);
+            let (Some(after), Some(worker)) = (after, state.as_mut()) else {
+                return Work::Left;
+            };
+            if after == After::Sleep {
+                if sends.is_some() {
+                    worker.on_sent();
                 }
-                None => return false,
+                return match self.shard.sleeps_past(worker.due()) {
+                    true => Work::Left,
+                    false => Work::Done,
+                };
             }
         }
-        false
+        Work::Left
+    }
+
+    /// Whether only bytes of sockets are left, and the I/O thread looks soon whether somebody sends
+    /// them.
+    fn is_looked_after(&self) -> bool {
+        let shard = self.shard;
+        let is_waiting = shard.serving.waits() & 1 == 1;
+        !is_waiting && !shard.thread_serves.load(Ordering::SeqCst) && shard.has_only_bytes()
     }
 }
 
 impl Drop for Attendance<'_> {
     fn drop(&mut self) {
         let shard = self.shard;
-        let done = shard
+        let work = shard
             .serving
             .leave(|| shard.has_work(), |state| self.send(state));
-        if !done {
+        if work == Work::Left {
             shard.rouse();
         }
     }

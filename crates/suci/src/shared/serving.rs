@@ -23,6 +23,17 @@ use crate::sync::atomic::{AtomicUsize, Ordering, fence};
 /// Cycles of one call that find work left by others. After these the sleeper takes over.
 const MAX_CYCLES: usize = 4;
 
+/// How a call at its end has served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// It did all that it found.
+    Done,
+    /// The rest may wait for the next call, or for the I/O thread to look.
+    Waits,
+    /// The sleeper has to go on.
+    Left,
+}
+
 /// The state of a shard, and the threads that may serve it. The state is gone once it was taken
 /// out.
 #[derive(Debug)]
@@ -128,31 +139,30 @@ impl<T> Serving<T> {
         self.attending.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Ends such a call: serves while `has_work` and nobody else does. Returns false if work is
-    /// left that the sleeper must do.
+    /// Ends such a call: serves while `has_work` and nobody else does.
     pub(crate) fn leave(
         &self,
         has_work: impl Fn() -> bool,
-        mut serve: impl FnMut(&mut Option<T>) -> bool,
-    ) -> bool {
+        mut serve: impl FnMut(&mut Option<T>) -> Work,
+    ) -> Work {
         // A read-modify-write, as the next line in `notify` reads it.
         self.attending.fetch_sub(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         for _ in 0..MAX_CYCLES {
             if !has_work() {
-                return true;
+                return Work::Done;
             }
             let Some(mut held) = self.try_take() else {
                 // The holder looks for work after it has given the state back.
-                return true;
+                return Work::Done;
             };
-            let done = serve(&mut held);
+            let work = serve(&mut held);
             drop(held);
             fence(Ordering::SeqCst);
-            if !done {
-                return false;
+            if work != Work::Done {
+                return work;
             }
         }
-        !has_work()
+        if has_work() { Work::Left } else { Work::Done }
     }
 }

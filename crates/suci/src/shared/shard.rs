@@ -24,7 +24,7 @@ use crate::sockets::SocketTable;
 use crate::sys::{EventFd, IdentifiedFd};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsRawFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::task::Poll;
 use suci_proto::message::Held;
@@ -135,6 +135,8 @@ pub(crate) struct Shard {
     planned: AtomicU64,
     /// The I/O thread is to serve at once.
     pub(super) handed_back: AtomicBool,
+    /// The number of the last hold of bytes that wait for the next call.
+    hold: AtomicU32,
     /// The I/O thread serves, as far as it knows.
     pub(super) thread_serves: AtomicBool,
     /// The sockets with this shard's peers.
@@ -190,6 +192,7 @@ impl Shard {
             caller_event_fd: OnceLock::new(),
             planned: AtomicU64::new(0),
             handed_back: AtomicBool::new(false),
+            hold: AtomicU32::new(0),
             thread_serves: AtomicBool::new(false),
             sockets: Arc::clone(&driver.sockets),
         };
@@ -333,14 +336,28 @@ impl Shard {
         self.serving.wake_thread(|| self.event_fd.signal());
     }
 
+    /// Notes the number of the last hold.
+    pub(super) fn note_hold(&self, hold: u32) {
+        self.hold.store(hold, Ordering::Relaxed);
+    }
+
+    /// Returns the number of the last hold.
+    pub(super) fn hold(&self) -> u32 {
+        self.hold.load(Ordering::Relaxed)
+    }
+
     /// Whether other threads left work.
     pub(super) fn has_work(&self) -> bool {
-        !self.commands.is_empty()
-            || !self.forwarded.is_empty()
-            || self.asks_remote.load(Ordering::Relaxed)
-            || self.asks_room.load(Ordering::Relaxed)
-            || self.sockets.has_left_output()
-            || self.closing.load(Ordering::Relaxed)
+        self.sockets.has_left_output() || !self.has_only_bytes()
+    }
+
+    /// Whether other threads left nothing but bytes of sockets, if anything.
+    pub(super) fn has_only_bytes(&self) -> bool {
+        self.commands.is_empty()
+            && self.forwarded.is_empty()
+            && !self.asks_remote.load(Ordering::Relaxed)
+            && !self.asks_room.load(Ordering::Relaxed)
+            && !self.closing.load(Ordering::Relaxed)
     }
 
     /// Whether a thread that serves may sleep.

@@ -13,7 +13,7 @@ use super::inner::{Inner, Phase, both};
 use super::ring::has_reached;
 use super::shard::{COMMANDS, Command, MESSAGES, Shard, lock};
 use crate::clock::Deadline;
-use crate::driver::{Driver, PlannedSleep, Poll};
+use crate::driver::{Driver, PlannedSleep, Poll, SendCoalescer};
 use crate::error::Error;
 use crate::group::ServedGroups;
 use crate::message::Message;
@@ -64,6 +64,8 @@ pub(super) struct Worker {
     handed_over: VecDeque<(NodeId, ChannelId)>,
     /// How the next turn polls the socket.
     poll: Poll,
+    /// Decides if what calls send for sockets waits for the next call.
+    coalescer: SendCoalescer,
     /// The error of a turn of a caller. The I/O thread ends with it.
     failed: Option<Error>,
     /// The last field, so that everything else is gone when all callers hear of the end.
@@ -209,6 +211,7 @@ impl Worker {
             delivered_from: Vec::new(),
             handed_over: VecDeque::with_capacity(MESSAGES),
             poll: Poll::OneFirst,
+            coalescer: SendCoalescer::allowed(),
             failed: None,
             guard: ThreadGuard {
                 inner,
@@ -225,6 +228,9 @@ impl Worker {
         }
         if self.guard.index == 0 {
             self.guard.inner.forward_wake();
+        }
+        if self.coalescer.holds_messages() {
+            self.coalescer.on_output(self.driver.read_clock());
         }
         let poll = core::mem::replace(&mut self.poll, Poll::OneFirst);
         let commands = self.take_commands();
@@ -267,6 +273,25 @@ impl Worker {
     /// The next turn leaves the socket alone, unless a timer is due.
     pub(super) fn expect_no_input(&mut self) {
         self.poll = Poll::IfTimerDue;
+    }
+
+    /// Notes that a caller waits.
+    pub(super) fn on_wait(&mut self) {
+        self.coalescer.on_wait();
+    }
+
+    /// Whether the bytes that a call left, which began at `called`, wait for the next call.
+    pub(super) fn keeps(&mut self, called: Instant, bytes: u64) -> bool {
+        let now = self.driver.read_clock();
+        let keeps = self.coalescer.keeps(called, now, bytes);
+        self.guard.shard().note_hold(self.coalescer.last_hold());
+        keeps
+    }
+
+    /// Notes that a call ended that sent what it left.
+    pub(super) fn on_sent(&mut self) {
+        let now = self.driver.read_clock();
+        self.coalescer.on_end(now);
     }
 
     /// Returns when the next turn is due.

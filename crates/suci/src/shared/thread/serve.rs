@@ -137,7 +137,8 @@ impl Shard {
     /// woken.
     fn doze(&self, limit: Duration) -> bool {
         let event_fd = Some(self.event_fd.as_raw_fd());
-        let idle = || !self.is_left_alone();
+        // Bytes that wait for the next call may wait a little longer.
+        let idle = || self.has_only_bytes() && !self.handed_back.load(Ordering::SeqCst);
         let slept = self
             .serving
             .park_thread(idle, || sys::sleep(-1, event_fd, Some(limit)));
@@ -154,15 +155,13 @@ impl Shard {
 
     /// Whether there is work that no caller is going to do.
     fn is_left_alone(&self) -> bool {
-        self.handed_back.load(Ordering::SeqCst)
-            || self.closing.load(Ordering::SeqCst)
-            || self.has_work() && !self.serving.is_attended()
+        self.has_work() && !self.serving.is_attended()
     }
 }
 
 /// Sleeps while callers serve.
 fn stand_back(inner: &Inner, index: usize, shard: &Shard) {
-    let mut seen = shard.serving.waits();
+    let (mut seen, mut hold) = (shard.serving.waits(), shard.hold());
     loop {
         let woken = shard.doze(UNATTENDED);
         if index == 0 {
@@ -174,14 +173,17 @@ fn stand_back(inner: &Inner, index: usize, shard: &Shard) {
         }
         let waits = shard.serving.waits();
         let is_waiting = waits & 1 == 1;
-        if !is_waiting && (waits == seen && !woken || shard.is_left_alone()) {
+        let is_unattended = waits == seen && !woken;
+        // Bytes waited for a call already when this thread looked last.
+        let is_late = shard.hold() == hold;
+        if !is_waiting && (is_unattended || (woken || is_late) && shard.is_left_alone()) {
             return;
         }
-        if is_waiting && waits == seen && !woken {
+        if is_waiting && is_unattended {
             shard.serving.sleep_while(waits, || {
                 shard.doze(LONG_WAIT);
             });
         }
-        seen = waits;
+        (seen, hold) = (waits, shard.hold());
     }
 }
