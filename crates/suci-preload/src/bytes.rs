@@ -439,7 +439,10 @@ unsafe extern "C-unwind" fn __poll_chk(
     limit: c_int,
     room: size_t,
 ) -> c_int {
-    check(usize::try_from(count).unwrap_or(usize::MAX), room / size_of::<pollfd>());
+    check(
+        usize::try_from(count).unwrap_or(usize::MAX),
+        room / size_of::<pollfd>(),
+    );
     // SAFETY: the program's own arguments.
     unsafe { poll(fds, count, limit) }
 }
@@ -467,7 +470,10 @@ unsafe extern "C-unwind" fn __ppoll_chk(
     mask: *const sigset_t,
     room: size_t,
 ) -> c_int {
-    check(usize::try_from(count).unwrap_or(usize::MAX), room / size_of::<pollfd>());
+    check(
+        usize::try_from(count).unwrap_or(usize::MAX),
+        room / size_of::<pollfd>(),
+    );
     // SAFETY: the program's own arguments.
     unsafe { ppoll(fds, count, limit, mask) }
 }
@@ -498,7 +504,10 @@ unsafe fn select_within(
     let mask = unsafe { mask.as_ref() };
     let ready = waits::select(&mut sets, mask, limit, |sets, limit| {
         let copies = sets.sets.each_mut();
-        let copies = copies.map(|set| set.as_mut().map_or(std::ptr::null_mut(), std::ptr::from_mut));
+        let copies = copies.map(|set| {
+            set.as_mut()
+                .map_or(std::ptr::null_mut(), std::ptr::from_mut)
+        });
         kernel(copies, limit)
     });
     let Some(ready) = ready else {

@@ -3,6 +3,7 @@
 use crate::direct::{self, Awaited, Buffers, Call, KernelWait};
 use crate::kernel;
 use crate::link::{Link, Passed};
+use crate::waits;
 use libc::{c_int, iovec, pollfd, ssize_t};
 use rustix::fs::{OFlags, fcntl_getfl};
 use rustix::net::sockopt::{self, Timeout};
@@ -10,9 +11,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use suci::sockets::Waited;
 
-/// How long a call that does not block serves the node while a stream has no room, before the
-/// kernel takes the bytes. They would be copied twice more.
-const ROOM: Duration = Duration::from_micros(200);
+/// How long a call that does not block serves the node while a stream takes no byte, before the
+/// kernel takes the bytes. They would be copied twice more. A peer that reads makes room sooner.
+const ROOM: Duration = Duration::from_millis(1);
 
 /// Flags with which a call may go past the kernel.
 const RECEIVES: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_CMSG_CLOEXEC;
@@ -151,7 +152,7 @@ pub(crate) unsafe fn send(fd: c_int, link: &Arc<Link>, parts: &[iovec], flags: c
     };
     let all: usize = parts.iter().map(|part| part.iov_len).sum();
     if let Some(attendance) = call.attendance() {
-        attendance.sends(all);
+        attendance.sends(all, waits::answer_event());
     }
     let mut sent = 0;
     let mut transmit = || {
@@ -201,8 +202,11 @@ pub(crate) unsafe fn send(fd: c_int, link: &Arc<Link>, parts: &[iovec], flags: c
             {
                 Sent::All(Done::Bytes(sent))
             }
-            (_, Ok(Waited::TimedOut), Patience::Within(_)) => {
-                Sent::All(Done::Error(libc::EAGAIN))
+            (_, Ok(Waited::TimedOut), Patience::Within(_)) => Sent::All(Done::Error(libc::EAGAIN)),
+            (_, Ok(Waited::TimedOut), Patience::None) => {
+                // The peer does not read: the kernel tells when there is room.
+                link.leave_to_kernel();
+                Sent::Rest(sent)
             }
             _ => Sent::Rest(sent),
         };

@@ -31,7 +31,8 @@ const MOST_DESCRIPTORS: usize = 1 << 16;
 
 /// One bit for each descriptor that may be one of a connection. Most calls of a program are for
 /// others, and handlers of signals make some: they read this and no more.
-static MARKS: [AtomicU64; MOST_DESCRIPTORS / 64] = [const { AtomicU64::new(0) }; MOST_DESCRIPTORS / 64];
+static MARKS: [AtomicU64; MOST_DESCRIPTORS / 64] =
+    [const { AtomicU64::new(0) }; MOST_DESCRIPTORS / 64];
 
 /// Calls that wait in the kernel for what a connection brings.
 static KERNEL_WAITS: AtomicUsize = AtomicUsize::new(0);
@@ -65,7 +66,12 @@ fn state() -> &'static State {
         return unsafe { &*found };
     }
     let new = Box::into_raw(Box::<State>::default());
-    match STATE.compare_exchange(std::ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
+    match STATE.compare_exchange(
+        std::ptr::null_mut(),
+        new,
+        Ordering::AcqRel,
+        Ordering::Acquire,
+    ) {
         // SAFETY: it was leaked just now.
         Ok(_) => unsafe { &*new },
         Err(found) => {
@@ -153,9 +159,11 @@ pub(crate) fn forget(link: &Arc<Link>) {
     let state = state();
     let is_other = |it: &Arc<Link>| !Arc::ptr_eq(it, link);
     let mut gone = Vec::new();
-    lock(&state.by_descriptor).retain(|_, (_, it)| is_other(it) || {
-        gone.push(Arc::clone(it));
-        false
+    lock(&state.by_descriptor).retain(|_, (_, it)| {
+        is_other(it) || {
+            gone.push(Arc::clone(it));
+            false
+        }
     });
     lock(&state.clients).retain(|_, it| is_other(it));
     waits::forget(link);
@@ -292,8 +300,8 @@ impl Keeping {
 
     /// Returns true if what arrives is kept, after so many bytes were written to the kernel.
     pub(crate) fn keeps(&self, pushed: u64) -> bool {
-        let is_seen = self.is_registered.load(Ordering::Relaxed)
-            || self.waits.load(Ordering::Relaxed) > 0;
+        let is_seen =
+            self.is_registered.load(Ordering::Relaxed) || self.waits.load(Ordering::Relaxed) > 0;
         SERVES.get()
             && is_seen
             && !self.is_kernels.load(Ordering::Relaxed)

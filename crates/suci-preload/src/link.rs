@@ -104,6 +104,8 @@ pub(crate) struct Flow {
     pushed: u64,
     /// The node sends nothing more, and the program was told.
     is_finished: bool,
+    /// What the program sends goes through the kernel, until that is empty.
+    is_kernels: bool,
     entry: Entry,
 }
 
@@ -119,6 +121,7 @@ impl Flow {
             incoming: Bytes::new(),
             pushed: 0,
             is_finished: false,
+            is_kernels: false,
             entry,
         }
     }
@@ -304,8 +307,11 @@ impl Flow {
             self.copy_out(cx)?;
         }
         if !self.outgoing.is_empty() {
-            return Ok(Passed::Kernel);
+            // Bytes that are in the kernel come first.
+            let waits = !self.is_kernels;
+            return Ok(if waits { Passed::None } else { Passed::Kernel });
         }
+        self.is_kernels = false;
         Ok(match self.send(cx, bytes) {
             _ if self.is_broken => Passed::Kernel,
             0 => Passed::None,
@@ -355,12 +361,7 @@ impl Link {
         Ok(Self::new(reactor, number, Some(target), Phase::Open(flow)))
     }
 
-    fn new(
-        reactor: &Arc<Reactor>,
-        number: u64,
-        target: Option<Target>,
-        phase: Phase,
-    ) -> Arc<Self> {
+    fn new(reactor: &Arc<Reactor>, number: u64, target: Option<Target>, phase: Phase) -> Arc<Self> {
         let link = Arc::new(Self {
             number,
             reactor: Arc::clone(reactor),
@@ -395,6 +396,14 @@ impl Link {
     /// Sends bytes of a call of the program.
     pub(crate) fn transmit(self: &Arc<Self>, bytes: &[u8]) -> Passed {
         self.pass(|flow, cx| flow.transmit(cx, bytes))
+    }
+
+    /// Lets the program send through the kernel, until that is empty.
+    pub(crate) fn leave_to_kernel(self: &Arc<Self>) {
+        self.pass(|flow, _| {
+            flow.is_kernels = true;
+            Ok(Passed::None)
+        });
     }
 
     fn pass(

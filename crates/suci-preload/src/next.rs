@@ -50,13 +50,8 @@ type PSelect = unsafe extern "C-unwind" fn(
 type Shutdown = unsafe extern "C-unwind" fn(c_int, c_int) -> c_int;
 type EpollCreate = unsafe extern "C-unwind" fn(c_int) -> c_int;
 type EpollControl = unsafe extern "C-unwind" fn(c_int, c_int, c_int, *mut epoll_event) -> c_int;
-type EpollWait = unsafe extern "C-unwind" fn(
-    c_int,
-    *mut epoll_event,
-    c_int,
-    c_int,
-    *const sigset_t,
-) -> c_int;
+type EpollWait =
+    unsafe extern "C-unwind" fn(c_int, *mut epoll_event, c_int, c_int, *const sigset_t) -> c_int;
 
 /// The next definition of each function: that of the C library, or of another preloaded one.
 pub(crate) struct Next {

@@ -5,8 +5,8 @@ use crate::link::Link;
 use crate::settings::Settings;
 use crate::{direct, question};
 use rustix::buffer::spare_capacity;
-use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -118,7 +118,11 @@ impl Reactor {
             }
             if looks > 0 && Instant::now() >= next_look {
                 next_look = Instant::now() + LOOK;
-                looks = if direct::look_at_kept() { LOOKS } else { looks - 1 };
+                looks = if direct::look_at_kept() {
+                    LOOKS
+                } else {
+                    looks - 1
+                };
                 if looks == 0 && !direct::stop_looking() {
                     looks = LOOKS;
                 }

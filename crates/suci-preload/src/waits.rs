@@ -8,11 +8,25 @@ use crate::direct::{self, Awaited, Call, KernelWait};
 use crate::link::Link;
 use crate::process;
 use libc::{c_int, epoll_event, fd_set, pollfd, sigset_t};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use suci::sockets::Waited;
+
+thread_local! {
+    /// The events of the last wait of this thread that it has not answered yet.
+    static EVENTS: Cell<c_int> = const { Cell::new(0) };
+}
+
+/// A call sends, which probably answers an event of the last wait. Returns whether more answers
+/// probably follow.
+pub(crate) fn answer_event() -> bool {
+    let left = EVENTS.get() - 1;
+    EVENTS.set(left.max(0));
+    left > 0
+}
 
 /// How a call that asked the kernel goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +54,7 @@ fn serve(
     let Some(attendance) = call.attendance() else {
         return Answer::InKernel;
     };
+    attendance.takes_all();
     let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
     match attendance.wait(polled, mask, left, ready) {
         Ok(Waited::Ready | Waited::Polled | Waited::TimedOut) => Answer::Now,
@@ -91,6 +106,7 @@ fn run(
         let all = ready + add(ready);
         // Another thread may have taken what was there.
         if all > 0 || left.is_some_and(|left| left.is_zero()) {
+            EVENTS.set(all);
             return all;
         }
     }
@@ -304,7 +320,10 @@ pub(crate) fn registered(epoll: c_int, fd: c_int, event: Option<epoll_event>) {
         data: event.u64,
     };
     let mut epolls = direct::epolls();
-    let before = epolls.entry(epoll).or_default().insert(number, registration);
+    let before = epolls
+        .entry(epoll)
+        .or_default()
+        .insert(number, registration);
     drop(epolls);
     drop(before);
 }

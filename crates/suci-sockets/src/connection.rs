@@ -1,6 +1,5 @@
 //! The common part of streams and message sockets.
 
-use crate::block::{Patience, block_on};
 use crate::descriptor::{Descriptor, Watched};
 use std::io::{self, ErrorKind};
 use std::net::Shutdown;
@@ -9,7 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
-use suci::sockets::{Address, BoundPort, Readiness, Received, SocketHandle, SocketKind};
+use suci::sockets::{
+    Address, BoundPort, Readiness, Received, SocketError, SocketHandle, SocketKind,
+};
 use suci::{Bytes, SharedNode};
 
 /// Locks state that no code leaves half changed.
@@ -64,14 +65,16 @@ impl Waits {
     /// Polls as long as a call of this direction may wait.
     pub(crate) fn wait<T>(
         &self,
+        node: &SharedNode,
         direction: Direction,
         poll: impl FnMut(&mut Context<'_>) -> Poll<io::Result<T>>,
     ) -> io::Result<T> {
-        let patience = match self.nonblocking.load(Ordering::Relaxed) {
-            true => Patience::None,
-            false => Patience::within(self.timeout(direction)),
+        let limit = match self.nonblocking.load(Ordering::Relaxed) {
+            true => Some(Duration::ZERO),
+            false => self.timeout(direction),
         };
-        block_on(patience, poll).unwrap_or_else(|| Err(ErrorKind::WouldBlock.into()))
+        let done = node.block_on(limit, poll).map_err(SocketError::from)?;
+        done.unwrap_or_else(|| Err(ErrorKind::WouldBlock.into()))
     }
 }
 
@@ -122,8 +125,9 @@ impl Connection {
 
     /// Waits until the connection is open.
     pub(crate) fn finish(&self, limit: Option<Duration>) -> io::Result<()> {
-        let connected = block_on(Patience::within(limit), |cx| self.handle.poll_connected(cx));
-        match connected {
+        let node = self.handle.node();
+        let connected = node.block_on(limit, |cx| self.handle.poll_connected(cx));
+        match connected.map_err(SocketError::from)? {
             Some(connected) => Ok(connected?),
             None => Err(ErrorKind::TimedOut.into()),
         }

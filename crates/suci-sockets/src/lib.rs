@@ -61,7 +61,6 @@
 //! socket at once. Wakers and steering functions that a node's own thread runs must not block on
 //! its sockets.
 
-mod block;
 mod connection;
 mod descriptor;
 mod listener;

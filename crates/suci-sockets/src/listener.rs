@@ -100,7 +100,9 @@ impl<S: Accepted> Listener<S> {
     /// [`InvalidInput`](ErrorKind::InvalidInput) once the node is closed.
     pub fn accept(&self) -> io::Result<(S, Address)> {
         let waits = &self.socket.waits;
-        waits.wait(Direction::Read, |cx| self.poll_accept(cx))
+        waits.wait(self.socket.listener.node(), Direction::Read, |cx| {
+            self.poll_accept(cx)
+        })
     }
 
     /// Takes the next connection, and its peer's address.

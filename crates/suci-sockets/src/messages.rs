@@ -139,7 +139,9 @@ impl MessageSocket {
     /// [`SuciStream::poll_write`](crate::SuciStream::poll_write).
     pub fn send(&self, message: &[u8]) -> io::Result<()> {
         let waits = &self.0.core.waits;
-        waits.wait(Direction::Write, |cx| self.poll_send(cx, message))
+        waits.wait(self.0.core.handle.node(), Direction::Write, |cx| {
+            self.poll_send(cx, message)
+        })
     }
 
     /// As [`MessageSocket::send`], without blocking.
@@ -188,7 +190,9 @@ impl MessageSocket {
     /// As [`MessageSocket::recv`].
     pub fn recv_part(&self, most: usize) -> io::Result<Option<Bytes>> {
         let waits = &self.0.core.waits;
-        waits.wait(Direction::Read, |cx| self.poll_recv_part(cx, most))
+        waits.wait(self.0.core.handle.node(), Direction::Read, |cx| {
+            self.poll_recv_part(cx, most)
+        })
     }
 
     /// As [`MessageSocket::recv_part`], without blocking.

@@ -124,7 +124,9 @@ impl SuciStream {
     /// As [`SuciStream::poll_read`]; [`WouldBlock`](io::ErrorKind::WouldBlock).
     pub fn read_bytes(&self, most: usize) -> io::Result<Bytes> {
         let waits = &self.0.waits;
-        waits.wait(Direction::Read, |cx| self.poll_read_bytes(cx, most))
+        waits.wait(self.0.handle.node(), Direction::Read, |cx| {
+            self.poll_read_bytes(cx, most)
+        })
     }
 
     /// Sends a copy of `bytes` or of their first part, and returns how many it sent.
@@ -226,14 +228,18 @@ impl SuciStream {
 impl Read for &SuciStream {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         let waits = &self.0.waits;
-        waits.wait(Direction::Read, |cx| self.poll_read(cx, bytes))
+        waits.wait(self.0.handle.node(), Direction::Read, |cx| {
+            self.poll_read(cx, bytes)
+        })
     }
 }
 
 impl Write for &SuciStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let waits = &self.0.waits;
-        waits.wait(Direction::Write, |cx| self.poll_write(cx, bytes))
+        waits.wait(self.0.handle.node(), Direction::Write, |cx| {
+            self.poll_write(cx, bytes)
+        })
     }
 
     /// Does nothing: what was written is sent at once.

@@ -39,6 +39,9 @@ const QUICK_SENDS: u32 = 32;
 /// ... and the most that late holds make of it.
 const MOST_QUICK_SENDS: u32 = 2_048;
 
+/// As many quick sends are needed if few holds ended late.
+const FEW_LATE: u32 = 4 * QUICK_SENDS;
+
 /// A hold that ends in time lowers the number of quick sends needed by this part of it (a 64th).
 const RECOVERY: u32 = 64;
 
@@ -89,6 +92,13 @@ impl SendCoalescer {
         let mut new = Self::new();
         new.allowed = true;
         new
+    }
+
+    /// The program has more to send before it waits, as far as is known.
+    pub(crate) fn expect_more(&mut self) {
+        if self.needed <= FEW_LATE {
+            self.quick = self.quick.max(self.needed);
+        }
     }
 
     /// Whether a message waits.

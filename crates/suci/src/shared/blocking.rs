@@ -1,31 +1,61 @@
-//! Blocking calls: polls with a waker that unparks the thread.
+//! Blocking calls: polls, between which the thread serves the node or parks.
 
+use super::SharedNode;
+use super::caller::Waited;
 use super::inner::Inner;
+use super::shard::{Shard, lock};
 use super::sleepers::Registration;
 use crate::clock::Deadline;
 use crate::error::Error;
 use crate::wait::until_some;
 use std::cell::Cell;
 use std::ptr;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
 
-struct Unpark(Thread);
+/// Wakes a thread that waits.
+struct Unpark {
+    thread: Thread,
+    /// It was woken since it polled last.
+    woken: AtomicBool,
+    /// The shards of the node that it serves meanwhile.
+    serves: Mutex<Option<Arc<[Shard]>>>,
+}
+
+impl Unpark {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            thread: std::thread::current(),
+            woken: AtomicBool::new(false),
+            serves: Mutex::default(),
+        })
+    }
+
+    fn is_woken(&self) -> bool {
+        self.woken.load(Ordering::Acquire)
+    }
+}
 
 impl Wake for Unpark {
     fn wake(self: Arc<Self>) {
-        self.0.unpark();
+        self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.0.unpark();
+        self.woken.store(true, Ordering::Release);
+        self.thread.unpark();
+        let serves = lock(&self.serves).clone();
+        if let Some(shards) = serves {
+            shards.iter().for_each(Shard::rouse_caller);
+        }
     }
 }
 
 thread_local! {
-    static WAKER: Waker = Arc::new(Unpark(std::thread::current())).into();
+    static WAKER: Arc<Unpark> = Unpark::new();
     /// The node of which this thread is an I/O thread; null for other threads.
     static SERVED: Cell<*const Inner> = const { Cell::new(ptr::null()) };
 }
@@ -97,18 +127,77 @@ impl Inner {
 
     /// Polls until ready, parking in between; nothing, if `deadline` comes first. Where it would
     /// have to park on a thread of this node, it is refused.
-    fn park<T>(
+    pub(super) fn park<T>(
         &self,
         deadline: Deadline,
         poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
     ) -> Result<Option<T>, Error> {
         if self.is_served_here() {
-            return match block_on(Deadline::after(Duration::ZERO), poll) {
+            return match self.block_on(Deadline::after(Duration::ZERO), poll) {
                 None => Err(Error::OwnThread),
                 ready => Ok(ready),
             };
         }
-        Ok(block_on(deadline, poll))
+        Ok(self.block_on(deadline, poll))
+    }
+
+    /// Polls until ready, or until `deadline`. Meanwhile the thread serves the node, if no other
+    /// one does; else it parks.
+    fn block_on<T>(
+        &self,
+        deadline: Deadline,
+        mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
+    ) -> Option<T> {
+        // A thread that is ending has no waker any more: one for this call alone serves as well.
+        let unpark = WAKER.try_with(Arc::clone).unwrap_or_else(|_| Unpark::new());
+        let waker = Waker::from(Arc::clone(&unpark));
+        let mut cx = Context::from_waker(&waker);
+        loop {
+            unpark.woken.store(false, Ordering::Release);
+            if let Poll::Ready(value) = poll(&mut cx) {
+                return Some(value);
+            }
+            if deadline.is_over() {
+                return None;
+            }
+            if !self.serve_until(deadline, &unpark) {
+                match deadline.left() {
+                    None => std::thread::park(),
+                    Some(left) => std::thread::park_timeout(left),
+                }
+            }
+        }
+    }
+
+    /// Serves the node until the thread is woken, or until `deadline`. Returns false if another
+    /// thread does, or is to.
+    fn serve_until(&self, deadline: Deadline, unpark: &Unpark) -> bool {
+        let Some(attendance) = self.attend() else {
+            return false;
+        };
+        *lock(&unpark.serves) = Some(Arc::clone(&self.shards));
+        let waited = attendance.wait(&mut [], None, deadline.left(), || unpark.is_woken());
+        *lock(&unpark.serves) = None;
+        matches!(
+            waited,
+            Ok(Waited::Ready | Waited::Polled | Waited::TimedOut | Waited::Interrupted)
+        )
+    }
+}
+
+impl SharedNode {
+    /// Polls until ready, as calls that block do; nothing, if `limit` is over before. For the crate
+    /// `suci-sockets`.
+    ///
+    /// # Errors
+    /// [`Error::OwnThread`] in a waker that the node calls.
+    pub fn block_on<T>(
+        &self,
+        limit: Option<Duration>,
+        poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
+    ) -> Result<Option<T>, Error> {
+        let deadline = limit.map_or(Deadline::NEVER, Deadline::after);
+        self.inner.park(deadline, poll)
     }
 }
 
@@ -117,23 +206,5 @@ pub(super) fn if_ready<T>(poll: Poll<Result<T, Error>>) -> Result<Option<T>, Err
     match poll {
         Poll::Ready(result) => result.map(Some),
         Poll::Pending => Ok(None),
-    }
-}
-
-fn block_on<T>(deadline: Deadline, mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Option<T> {
-    // A thread that is ending has no waker any more: one for this call alone serves as well.
-    let waker = WAKER
-        .try_with(Waker::clone)
-        .unwrap_or_else(|_| Arc::new(Unpark(std::thread::current())).into());
-    let mut cx = Context::from_waker(&waker);
-    loop {
-        if let Poll::Ready(value) = poll(&mut cx) {
-            return Some(value);
-        }
-        match deadline.left() {
-            None => std::thread::park(),
-            Some(left) if left.is_zero() => return None,
-            Some(left) => std::thread::park_timeout(left),
-        }
     }
 }

@@ -27,8 +27,10 @@ const MAX_TURNS: u32 = 3;
 pub struct Attendance<'a> {
     inner: &'a Inner,
     shard: &'a Shard,
-    /// The bytes that the call sends, and when it began.
-    sends: Cell<Option<(u64, Instant)>>,
+    /// The bytes that the call sends, when it began, and whether more follow.
+    sends: Cell<Option<(u64, Instant, bool)>>,
+    /// It waits for several peers or connections.
+    is_wide: Cell<bool>,
 }
 
 /// How a wait ended.
@@ -51,18 +53,25 @@ impl SharedNode {
     /// or runs this call itself. For the crate `suci-sockets` and the preloaded library.
     #[must_use]
     pub fn attend(&self) -> Option<Attendance<'_>> {
-        let inner = &*self.inner;
-        let [shard] = &*inner.shards else {
+        self.inner.attend()
+    }
+}
+
+impl Inner {
+    /// Begins a call that serves the node. Returns nothing if it has several threads, ends, or runs
+    /// this call itself.
+    pub(super) fn attend(&self) -> Option<Attendance<'_>> {
+        let [shard] = &*self.shards else {
             return None;
         };
-        let is_open = !inner.is_forked() && !inner.closing.load(Ordering::Acquire);
-        (is_open && !inner.is_served_here()).then(|| {
+        let is_open = !self.is_forked() && !self.closing.load(Ordering::Acquire);
+        (is_open && !self.is_served_here()).then(|| {
             shard.serving.attend();
-            let sends = Cell::new(None);
             Attendance {
-                inner,
+                inner: self,
                 shard,
-                sends,
+                sends: Cell::new(None),
+                is_wide: Cell::new(false),
             }
         })
     }
@@ -71,7 +80,8 @@ impl SharedNode {
 impl Attendance<'_> {
     /// Serves until `ready` returns true, one of the `polled` descriptors is ready, a signal's
     /// handler ran, or `limit` is over. The signals of `mask` are blocked while it sleeps. It
-    /// serves at least once. `ready` is called after each turn; it must not block.
+    /// serves at least once. `ready` is called after each turn, and before each sleep; it must not
+    /// block.
     ///
     /// # Errors
     /// Those of `ppoll`.
@@ -106,8 +116,15 @@ impl Attendance<'_> {
                 After::Sleep => nap.limit().into_iter().chain(deadline.left()).min(),
                 After::Turn | After::Close => Some(Duration::ZERO),
             };
-            let slept = wait.sleep(&mut fds, mask, limit, &nap)?;
+            let mut is_ready = false;
+            let slept = wait.sleep(&mut fds, mask, limit, &nap, || {
+                is_ready = ready();
+                is_ready
+            })?;
             wait.on_woken(&nap, slept);
+            if is_ready {
+                return Ok(Waited::Ready);
+            }
             match slept {
                 Some(Slept::Interrupted) => return Ok(Waited::Interrupted),
                 Some(Slept::Woken { others: true, .. }) => {
@@ -122,10 +139,16 @@ impl Attendance<'_> {
     }
 
     /// Notes that the call sends so many bytes. Calls that send in quick succession leave their
-    /// bytes to each other, so that they share packets.
-    pub fn sends(&self, bytes: usize) {
+    /// bytes to each other, so that they share packets. `more`: such a call probably follows.
+    pub fn sends(&self, bytes: usize, more: bool) {
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
-        self.sends.set(Some((bytes, Clock.now())));
+        self.sends.set(Some((bytes, Clock.now(), more)));
+    }
+
+    /// Notes that the call waits for several connections. It takes all that has arrived, and not the
+    /// first message for itself: so the program can answer them together.
+    pub fn takes_all(&self) {
+        self.is_wide.set(true);
     }
 
     /// Has the I/O thread serve at once. A call that waits otherwise than by [`wait`](Self::wait)
@@ -152,8 +175,8 @@ impl Attendance<'_> {
     /// Sends what calls left, unless it waits for the next call.
     fn send(&self, state: &mut Option<Box<Worker>>) -> Work {
         let sends = self.sends.take();
-        if let (Some(worker), Some((bytes, began))) = (state.as_mut(), sends)
-            && worker.keeps(began, bytes)
+        if let (Some(worker), Some((bytes, began, more))) = (state.as_mut(), sends)
+            && worker.keeps(began, bytes, more)
             && self.is_looked_after()
         {
             return Work::Waits;
@@ -230,6 +253,9 @@ impl<'a> Wait<'a> {
     fn turn(&self) -> Option<(After, Nap)> {
         let shard = self.call.shard;
         let mut state = shard.serving.take();
+        if let Some(worker) = state.as_mut().filter(|_| self.call.is_wide.get()) {
+            worker.expect_many();
+        }
         let mut after = self.call.turn(&mut state)?;
         let worker = state.as_mut()?;
         if after == After::Sleep && worker.driver.polls() {
@@ -240,21 +266,24 @@ impl<'a> Wait<'a> {
         Some((after, nap))
     }
 
-    /// Sleeps until something is ready, unless there is work.
+    /// Sleeps until something is ready, unless there is work or what the call waits for.
     fn sleep(
         &self,
         fds: &mut Vec<libc::pollfd>,
         mask: Option<&libc::sigset_t>,
         limit: Option<Duration>,
         nap: &Nap,
+        ready: impl FnOnce() -> bool,
     ) -> io::Result<Option<Slept>> {
         let shard = self.call.shard;
         let event_fd = self.event_fd.as_raw_fd();
-        let idle = || shard.is_idle(nap.left());
+        // Another thread may have brought it since the last turn.
+        let idle = || !ready() && shard.is_idle(nap.left());
         let sleep = || sys::sleep_among(fds, nap.interest(), event_fd, limit, mask);
         let slept = shard.serving.park_caller(idle, sleep).transpose()?;
         self.place.show_life(|| shard.event_fd.signal());
-        if slept.is_some_and(|slept| matches!(slept, Slept::Woken { ready, .. } if ready.signalled)) {
+        if slept.is_some_and(|slept| matches!(slept, Slept::Woken { ready, .. } if ready.signalled))
+        {
             self.event_fd.clear();
         }
         Ok(slept)

@@ -27,8 +27,8 @@
 mod active;
 mod asyncio;
 mod blocking;
-mod calls;
 mod caller;
+mod calls;
 mod cross_shard;
 mod descriptor;
 mod events;
@@ -54,12 +54,12 @@ mod unanswered;
 mod verbs;
 mod wakes;
 
+pub use caller::{Attendance, Waited};
 pub(crate) use cross_shard::{CrossShardMessage, CrossShardQueue};
 pub(crate) use gate::Gate;
 pub(crate) use inner::Inner;
 pub(crate) use shard::owner;
 pub(crate) use sleepers::Sleepers;
-pub use caller::{Attendance, Waited};
 pub use sockets::{BoundPort, SocketHandle, SocketLayer, SocketListener};
 
 use crate::budget::Warning;

@@ -25,7 +25,9 @@ use crate::sys::{EventFd, IdentifiedFd};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{
+    Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+};
 use std::task::Poll;
 use suci_proto::message::Held;
 use suci_proto::time::Instant;
@@ -328,6 +330,11 @@ impl Shard {
         let made = self.caller_event_fd.get();
         made.map(|(event_fd, _)| event_fd)
             .ok_or_else(|| std::io::ErrorKind::Other.into())
+    }
+
+    /// Ends the sleep of the caller that waits.
+    pub(super) fn rouse_caller(&self) {
+        self.serving.rouse(|| self.signal_caller(), || {});
     }
 
     /// Has the I/O thread serve.

@@ -200,7 +200,9 @@ pub struct SocketListener {
 }
 
 impl SocketListener {
-    fn node(&self) -> &SharedNode {
+    /// Returns its node.
+    #[must_use]
+    pub const fn node(&self) -> &SharedNode {
         &self.port.node
     }
 
@@ -300,6 +302,12 @@ pub struct SocketHandle {
 }
 
 impl SocketHandle {
+    /// Returns its node.
+    #[must_use]
+    pub const fn node(&self) -> &SharedNode {
+        &self.node
+    }
+
     fn shard(&self) -> Result<&Shard, SocketError> {
         self.node.check_not_forked()?;
         Ok(self.node.inner.shard_of(self.peer.node))

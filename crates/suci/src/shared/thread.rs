@@ -275,14 +275,25 @@ impl Worker {
         self.poll = Poll::IfTimerDue;
     }
 
+    /// The next turn asks for several datagrams at once, if it polls the socket.
+    pub(super) fn expect_many(&mut self) {
+        if self.poll == Poll::OneFirst {
+            self.poll = Poll::Several;
+        }
+    }
+
     /// Notes that a caller waits.
     pub(super) fn on_wait(&mut self) {
         self.coalescer.on_wait();
     }
 
     /// Whether the bytes that a call left, which began at `called`, wait for the next call.
-    pub(super) fn keeps(&mut self, called: Instant, bytes: u64) -> bool {
+    /// `more`: the program is going to send more.
+    pub(super) fn keeps(&mut self, called: Instant, bytes: u64, more: bool) -> bool {
         let now = self.driver.read_clock();
+        if more {
+            self.coalescer.expect_more();
+        }
         let keeps = self.coalescer.keeps(called, now, bytes);
         self.guard.shard().note_hold(self.coalescer.last_hold());
         keeps
@@ -712,7 +723,11 @@ impl Worker {
             self.driver.on_woken(&nap.sleep, ready);
         }
         let polls = ready.is_none_or(|ready| ready.input || !ready.signalled);
-        self.poll = if polls { Poll::OneFirst } else { Poll::IfTimerDue };
+        self.poll = if polls {
+            Poll::OneFirst
+        } else {
+            Poll::IfTimerDue
+        };
     }
 
     /// Closes the engine.

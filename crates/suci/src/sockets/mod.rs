@@ -33,9 +33,7 @@
 mod error;
 mod table;
 
-pub use crate::shared::{
-    Attendance, BoundPort, SocketHandle, SocketLayer, SocketListener, Waited,
-};
+pub use crate::shared::{Attendance, BoundPort, SocketHandle, SocketLayer, SocketListener, Waited};
 pub use error::SocketError;
 #[cfg(doc)]
 use std::task::Poll;

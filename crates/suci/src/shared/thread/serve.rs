@@ -50,7 +50,6 @@ impl Worker {
             }
         }
     }
-
 }
 
 /// Drops the state if a turn panics.
