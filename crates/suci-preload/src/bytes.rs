@@ -4,7 +4,7 @@ use crate::calls::{self, Sent};
 use crate::link::Link;
 use crate::next::next;
 use crate::waits::Sets;
-use crate::{direct, task, waits};
+use crate::{direct, process, task, waits};
 use libc::{
     c_int, c_void, epoll_event, fd_set, iovec, msghdr, nfds_t, pollfd, sigset_t, size_t, sockaddr,
     socklen_t, ssize_t, timespec, timeval,
@@ -456,6 +456,10 @@ unsafe extern "C-unwind" fn ppoll(
     limit: *const timespec,
     mask: *const sigset_t,
 ) -> c_int {
+    if process::is_inside() {
+        // SAFETY: the arguments of a sleep of this library.
+        return process::asleep(|| unsafe { (next().ppoll)(fds, count, limit, mask) });
+    }
     // SAFETY: the program's own arguments.
     unsafe { poll_within(fds, count, duration(limit), mask) }
 }

@@ -5,9 +5,17 @@
 //!
 //! The program keeps its TCP sockets. Where one would reach another node, its other end is in this
 //! process: a socket on the loopback interface, which this library copies to and from a
-//! [`SuciStream`](suci_sockets::SuciStream). So the kernel serves `read`, `write`, `poll`, `epoll`,
-//! `dup`, `shutdown`, all options and the children of a fork, and few functions are replaced
-//! (`interpose.rs`).
+//! [`SuciStream`](suci_sockets::SuciStream). So the kernel serves `dup`, `shutdown`, `sendfile`, all
+//! options and the children of a fork. The usual calls that read, write and wait go past it
+//! (`bytes.rs`):
+//!
+//! * **Writing**: the call gives its bytes to the stream, and its thread sends them. The kernel's
+//!   socket takes them only while it still holds earlier ones, or if the peer does not read.
+//! * **Waiting** (`poll`, `select`, `epoll_wait`, reads and writes that block): the thread serves
+//!   the node. It sleeps on the node's socket and the program's descriptors together.
+//! * **Reading**: what such a call received is *kept* in the stream for the call that reads it. All
+//!   else that arrives is written to the kernel's socket, and so is what nobody reads within 2 ms.
+//!   So a program that uses other calls misses nothing (`direct.rs`).
 //!
 //! * **connect** begins a Suci connection. Meanwhile the program's socket connects to a listener on
 //!   loopback that drops what arrives, so it stays in `SYN_SENT`, and `poll` waits. If the Suci
@@ -23,7 +31,8 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `interpose.rs`, `next.rs` | the functions that programs call, and those behind them |
+//! | `interpose.rs`, `bytes.rs`, `next.rs` | the functions that programs call, and those behind them |
+//! | `direct.rs`, `calls.rs`, `waits.rs` | the way past the kernel: what is kept; reading and writing; waiting |
 //! | `settings.rs` | which addresses belong to nodes |
 //! | `process.rs` | the start; the node of this process, opened when needed; forks; the end |
 //! | `connect.rs`, `door.rs` | connections to and from other nodes |

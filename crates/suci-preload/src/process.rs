@@ -58,6 +58,9 @@ type Locks = (
 thread_local! {
     static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
 
+    /// The thread sleeps in a call of this library, and holds no lock.
+    static IS_ASLEEP: Cell<bool> = const { Cell::new(false) };
+
     /// The locks, while this thread forks.
     static HELD: RefCell<ManuallyDrop<Option<Locks>>> =
         const { RefCell::new(ManuallyDrop::new(None)) };
@@ -83,6 +86,14 @@ pub(crate) fn inside<T>(work: impl FnOnce() -> T) -> T {
 /// Sets whether the calls of this thread are not the program's.
 pub(crate) fn set_inside(is_inside: bool) {
     IS_INSIDE.set(is_inside);
+}
+
+/// Sleeps in a call of this library.
+pub(crate) fn asleep<T>(sleep: impl FnOnce() -> T) -> T {
+    IS_ASLEEP.set(true);
+    let result = sleep();
+    IS_ASLEEP.set(false);
+    result
 }
 
 /// Ends the sleep of the reactor, if there is one.
@@ -288,6 +299,11 @@ fn close_copy(fd: c_int) {
 static AT_EXIT: extern "C" fn() = close;
 
 extern "C" fn close() {
+    if is_inside() && !IS_ASLEEP.get() {
+        // A handler of a signal ended the process within a call of this library, whose locks nobody
+        // gives back.
+        return;
+    }
     let State::Open(reactor) = std::mem::replace(&mut *lock(), State::Unusable) else {
         return;
     };

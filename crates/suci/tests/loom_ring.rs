@@ -11,6 +11,8 @@ mod parker;
 mod readiness;
 #[path = "../src/shared/ring.rs"]
 mod ring;
+#[path = "../src/shared/serving.rs"]
+mod serving;
 #[path = "../src/shared/sleepers.rs"]
 mod sleepers;
 /// There are no forks here.
@@ -44,6 +46,7 @@ use ownership_lock::OwnershipLock;
 use parker::Parker;
 use readiness::Readiness;
 use ring::Ring;
+use serving::{Serving, Work};
 use sleepers::{Registration, Sleepers};
 use std::task::{Context, Poll, Wake, Waker};
 
@@ -245,6 +248,81 @@ fn a_dozing_thread_gets_its_work() {
         shared.1.push(7).unwrap();
         shared.0.unpark(|| sleeper.unpark());
         worker.join().unwrap();
+    });
+}
+
+/// Work that is left while a call attends is done by that call or by the I/O thread, which sleeps.
+#[test]
+fn work_that_is_left_during_a_call_is_done() {
+    bounded(|| {
+        let shared = Arc::new((Serving::new(), AtomicBool::new(false)));
+        *shared.0.take() = Some(());
+        let (io, call) = (Arc::clone(&shared), Arc::clone(&shared));
+        let io = thread::spawn(move || {
+            let (serving, work) = &*io;
+            // It stands back, and sleeps until somebody has it serve.
+            serving.park_thread(|| !work.load(Ordering::Relaxed), thread::park);
+            let held = serving.take();
+            work.store(false, Ordering::Relaxed);
+            drop(held);
+        });
+        let sleeper = io.thread().clone();
+        let done = Arc::clone(&shared);
+        let call = thread::spawn(move || {
+            let (serving, work) = &*call;
+            serving.attend();
+            serving.leave(
+                || work.load(Ordering::Relaxed),
+                |_| {
+                    work.store(false, Ordering::Relaxed);
+                    Work::Done
+                },
+            )
+        });
+        shared.1.store(true, Ordering::Relaxed);
+        let wake = sleeper.clone();
+        shared.0.notify(|| (), || wake.unpark());
+        assert_ne!(call.join().unwrap(), Work::Left);
+        // Either it is done by now, or the I/O thread was woken and does it.
+        let woken = shared.1.load(Ordering::Relaxed);
+        if !woken {
+            sleeper.unpark();
+        }
+        io.join().unwrap();
+        assert!(!done.1.load(Ordering::Relaxed));
+    });
+}
+
+/// A caller that waits sleeps only if no work is left, and is woken by work that comes later.
+#[test]
+fn a_caller_that_waits_gets_its_work() {
+    bounded(|| {
+        let shared = Arc::new((Serving::new(), AtomicBool::new(false)));
+        *shared.0.take() = Some(());
+        let other = Arc::clone(&shared);
+        let caller = thread::spawn(move || {
+            let (serving, work) = &*other;
+            serving.attend();
+            let place = serving.begin_wait().expect("nobody else waits");
+            loop {
+                let held = serving.take();
+                let found = work.swap(false, Ordering::Relaxed);
+                drop(held);
+                if found {
+                    break;
+                }
+                serving.park_caller(|| !work.load(Ordering::Relaxed), thread::park);
+            }
+            drop(place);
+            serving.leave(|| work.load(Ordering::Relaxed), |_| Work::Done);
+        });
+        let sleeper = caller.thread().clone();
+        shared.1.store(true, Ordering::Relaxed);
+        let wake = sleeper.clone();
+        // If the caller has not begun, it finds the work when it does.
+        shared.0.notify(|| wake.unpark(), || ());
+        caller.join().unwrap();
+        assert!(!shared.1.load(Ordering::Relaxed));
     });
 }
 
