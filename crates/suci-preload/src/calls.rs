@@ -159,7 +159,7 @@ pub(crate) unsafe fn send(fd: c_int, link: &Arc<Link>, parts: &[iovec], flags: c
         while sent < all {
             // SAFETY: the caller promises it.
             let bytes = unsafe { rest(parts, sent) };
-            match link.transmit(bytes) {
+            match link.transmit(fd, bytes) {
                 Passed::Bytes(bytes) => sent += bytes,
                 other => return other,
             }

@@ -270,6 +270,16 @@ pub(crate) fn unread(stream: &TcpStream) -> usize {
     usize::try_from(bytes).unwrap_or(0)
 }
 
+/// Returns true if a socket of the program holds bytes that it has not sent.
+pub(crate) fn is_sending(fd: c_int) -> bool {
+    /// `SIOCOUTQNSD`
+    const UNSENT: libc::c_ulong = 0x894b;
+    let mut bytes: c_int = 0;
+    // SAFETY: the request writes a number.
+    let asked = unsafe { libc::ioctl(fd, UNSENT, &raw mut bytes) };
+    asked == 0 && bytes > 0
+}
+
 /// Has the kernel ask the program's end of a connection whether it is still there. If no process
 /// has it any more, the connection fails: 60 s after the last one closed it (`tcp_fin_timeout`),
 /// since the kernel answers for it until then.

@@ -8,6 +8,7 @@ use crate::reactor::Reactor;
 use crate::table::Entry;
 use crate::task::{self, Serial, Task};
 use std::cell::RefCell;
+use std::ffi::c_int;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
@@ -104,6 +105,8 @@ pub(crate) struct Flow {
     pushed: u64,
     /// The node sends nothing more, and the program was told.
     is_finished: bool,
+    /// The kernel may hold bytes that the program wrote.
+    is_behind: bool,
     /// What the program sends goes through the kernel, until that is empty.
     is_kernels: bool,
     entry: Entry,
@@ -121,6 +124,7 @@ impl Flow {
             incoming: Bytes::new(),
             pushed: 0,
             is_finished: false,
+            is_behind: false,
             is_kernels: false,
             entry,
         }
@@ -176,6 +180,7 @@ impl Flow {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error),
             };
+            self.is_behind = true;
             if read.is_empty() {
                 // It fails if the node takes nothing more.
                 let _ = self.stream.shutdown(Shutdown::Write);
@@ -297,16 +302,19 @@ impl Flow {
         })
     }
 
-    /// Sends bytes of a call of the program, after all that it wrote to the kernel.
-    fn transmit(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> io::Result<Passed> {
+    /// Sends bytes of a call of the program for its socket `fd`, after all that it wrote to the
+    /// kernel.
+    fn transmit(&mut self, cx: &mut Context<'_>, fd: c_int, bytes: &[u8]) -> io::Result<Passed> {
         if self.call.is_some() || self.is_drained() {
             return Ok(Passed::Kernel);
         }
         self.send_waiting(cx);
-        if kernel::unread(&self.kernel) > 0 {
+        if self.is_behind || kernel::unread(&self.kernel) > 0 {
             self.copy_out(cx)?;
+            // First the program's end: what leaves it is at this end at once.
+            self.is_behind = kernel::is_sending(fd) || kernel::unread(&self.kernel) > 0;
         }
-        if !self.outgoing.is_empty() {
+        if self.is_behind || !self.outgoing.is_empty() {
             // Bytes that are in the kernel come first.
             let waits = !self.is_kernels;
             return Ok(if waits { Passed::None } else { Passed::Kernel });
@@ -393,9 +401,9 @@ impl Link {
         self.pass(|flow, cx| flow.receive(cx, self, to))
     }
 
-    /// Sends bytes of a call of the program.
-    pub(crate) fn transmit(self: &Arc<Self>, bytes: &[u8]) -> Passed {
-        self.pass(|flow, cx| flow.transmit(cx, bytes))
+    /// Sends bytes of a call of the program for its socket `fd`.
+    pub(crate) fn transmit(self: &Arc<Self>, fd: c_int, bytes: &[u8]) -> Passed {
+        self.pass(|flow, cx| flow.transmit(cx, fd, bytes))
     }
 
     /// Lets the program send through the kernel, until that is empty.

@@ -279,7 +279,8 @@ fn work_that_is_left_during_a_call_is_done() {
                 },
             )
         });
-        shared.1.store(true, Ordering::Relaxed);
+        // A swap, as loom concludes nothing about the order of a store and another thread's swap.
+        shared.1.swap(true, Ordering::Relaxed);
         let wake = sleeper.clone();
         shared.0.notify(|| (), || wake.unpark());
         assert_ne!(call.join().unwrap(), Work::Left);
@@ -317,7 +318,8 @@ fn a_caller_that_waits_gets_its_work() {
             serving.leave(|| work.load(Ordering::Relaxed), |_| Work::Done);
         });
         let sleeper = caller.thread().clone();
-        shared.1.store(true, Ordering::Relaxed);
+        // A swap, as loom concludes nothing about the order of a store and another thread's swap.
+        shared.1.swap(true, Ordering::Relaxed);
         let wake = sleeper.clone();
         // If the caller has not begun, it finds the work when it does.
         shared.0.notify(|| wake.unpark(), || ());

@@ -17,6 +17,20 @@ fn an_exchange_has_the_nodes_addresses() {
 }
 
 #[test]
+fn small_exchanges_go_past_the_kernel() {
+    let nodes = Nodes::on_loopback();
+    let server = nodes.serve("serve_one_by_one", &["1"]);
+    nodes.call(&server, "call_past_the_kernel", &[]);
+}
+
+#[test]
+fn bytes_keep_their_order_whichever_way_they_go() {
+    let nodes = Nodes::on_loopback();
+    let server = nodes.serve("serve_one_by_one", &["1"]);
+    nodes.call(&server, "call_by_all_ways", &[]);
+}
+
+#[test]
 fn a_listener_at_any_address_serves_nodes_and_clients_of_tcp() {
     let nodes = Nodes::on_loopback();
     for any in ["0.0.0.0", "::"] {

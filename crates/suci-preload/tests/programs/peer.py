@@ -3,12 +3,15 @@
 import errno
 import hashlib
 import os
+import random
 import select
 import selectors
 import signal
 import socket
+import struct
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -279,6 +282,118 @@ def call_echo(host, port, own, is_bound=""):
             back += connection.recv(PART)
     assert back == data
     connection.setblocking(True)
+    connection.shutdown(socket.SHUT_WR)
+    assert connection.recv(1) == b""
+
+
+def bytes_in_kernel(connection):
+    """The bytes that the kernel's socket carried, out and in (struct tcp_info)."""
+    info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 232)
+    return struct.unpack_from("=QQ", info, 120)
+
+
+def call_past_the_kernel(host, port):
+    """Round trips by calls that block, and by those that wait for events."""
+    connection = socket.create_connection((host, int(port)))
+    rounds, question = 300, os.urandom(100)
+
+    def exchange(wait):
+        for _ in range(rounds):
+            connection.sendall(question)
+            back = b""
+            while len(back) < len(question):
+                wait()
+                back += connection.recv(PART)
+            assert back == question
+
+    poll, epoll = select.poll(), select.epoll()
+    poll.register(connection, select.POLLIN)
+    epoll.register(connection, select.EPOLLIN)
+    ways = {
+        "recv": lambda: None,
+        "select": lambda: select.select([connection], [], [], 30),
+        "poll": lambda: poll.poll(30_000),
+        "epoll": lambda: epoll.poll(30),
+    }
+    for name, wait in ways.items():
+        before = bytes_in_kernel(connection)
+        exchange(wait)
+        carried = [now - then for now, then in zip(bytes_in_kernel(connection), before)]
+        # What nobody reads for 2 ms goes through the kernel.
+        assert max(carried) < rounds * len(question) // 2, (name, carried)
+    connection.close()
+
+
+def call_by_all_ways(host, port):
+    """Ways past the kernel and through it, in turns: the bytes keep their order."""
+    connection = socket.create_connection((host, int(port)))
+    copy = os.dup(connection.fileno())
+    poll, level, edge = select.poll(), select.epoll(), select.epoll()
+    poll.register(connection, select.POLLIN)
+    level.register(connection, select.EPOLLIN)
+    edge.register(connection, select.EPOLLIN | select.EPOLLET)
+    with tempfile.TemporaryFile() as file:
+        def send_file(data):
+            file.seek(0)
+            file.write(data)
+            file.flush()
+            return os.sendfile(connection.fileno(), file.fileno(), 0, len(data))
+
+        def wait_for_edge():
+            # An edge may have been told already.
+            edge.poll(0.01)
+
+        half = PART // 2
+        writes = [
+            connection.send,
+            lambda data: os.write(copy, data),
+            lambda data: connection.sendmsg([data[:half], data[half:]]),
+            send_file,
+            lambda data: os.writev(connection.fileno(), [data[:7], data[7:]]),
+        ]
+        waits = [
+            lambda: select.select([connection], [], [], 30),
+            lambda: poll.poll(30_000),
+            lambda: level.poll(30),
+            wait_for_edge,
+            lambda: None,
+        ]
+
+        def peek():
+            seen = connection.recv(50, socket.MSG_PEEK)
+            data = connection.recv(50)
+            assert data[: len(seen)] == seen[: len(data)]
+            return data
+
+        def read_vector():
+            one, two = bytearray(11), bytearray(3_000)
+            got = os.readv(connection.fileno(), [one, two])
+            return bytes(one + two)[:got]
+
+        reads = [
+            lambda: connection.recv(1),
+            lambda: os.read(copy, 100),
+            lambda: connection.recv(PART),
+            read_vector,
+            peek,
+            lambda: connection.recvmsg(1_000)[0],
+            lambda: connection.recv(200, socket.MSG_WAITALL),
+        ]
+        drawn = random.Random(7)
+        for _ in range(300):
+            data = drawn.randbytes(drawn.choice([1_000, 5_000, PART]))
+            sent = 0
+            while sent < len(data):
+                part = data[sent : sent + drawn.randrange(1, PART)]
+                sent += drawn.choice(writes)(part)
+            back = b""
+            while len(back) < len(data):
+                drawn.choice(waits)()
+                left = len(data) - len(back)
+                # The last reads ask for no more than there is.
+                back += drawn.choice(reads if left > PART else reads[:6])()
+            assert back == data
+    os.close(copy)
     connection.shutdown(socket.SHUT_WR)
     assert connection.recv(1) == b""
 

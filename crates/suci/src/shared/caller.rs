@@ -8,7 +8,7 @@ use super::shard::Shard;
 use super::thread::{After, Nap, Worker};
 use crate::clock::{Clock, Deadline};
 use crate::ownership_lock::OwnershipGuard;
-use crate::sys::{self, EventFd, Slept};
+use crate::sys::{self, Slept};
 use std::cell::Cell;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -92,7 +92,7 @@ impl Attendance<'_> {
         limit: Option<Duration>,
         mut ready: impl FnMut() -> bool,
     ) -> io::Result<Waited> {
-        let Some(wait) = Wait::begin(self)? else {
+        let Some(wait) = Wait::begin(self) else {
             return Ok(Waited::Elsewhere);
         };
         let deadline = limit.map_or(Deadline::NEVER, Deadline::after);
@@ -226,27 +226,19 @@ impl Drop for Attendance<'_> {
 /// The wait of a call, of which there is one at a time.
 struct Wait<'a> {
     call: &'a Attendance<'a>,
-    event_fd: &'a EventFd,
     place: OwnershipGuard<'a, ()>,
 }
 
 impl<'a> Wait<'a> {
     /// Returns nothing if another call waits.
-    fn begin(call: &'a Attendance<'a>) -> io::Result<Option<Self>> {
+    fn begin(call: &'a Attendance<'a>) -> Option<Self> {
         let shard = call.shard;
-        let event_fd = shard.caller_event_fd()?;
-        let Some(place) = shard.serving.begin_wait() else {
-            return Ok(None);
-        };
+        let place = shard.serving.begin_wait()?;
         fence(Ordering::SeqCst);
         if shard.thread_serves.load(Ordering::Relaxed) {
-            shard.serving.wake_thread(|| shard.event_fd.signal());
+            shard.rouse_thread();
         }
-        Ok(Some(Self {
-            call,
-            event_fd,
-            place,
-        }))
+        Some(Self { call, place })
     }
 
     /// Runs a turn. Returns nothing if the node ends.
@@ -276,15 +268,15 @@ impl<'a> Wait<'a> {
         ready: impl FnOnce() -> bool,
     ) -> io::Result<Option<Slept>> {
         let shard = self.call.shard;
-        let event_fd = self.event_fd.as_raw_fd();
+        let event_fd = shard.event_fd.as_raw_fd();
         // Another thread may have brought it since the last turn.
         let idle = || !ready() && shard.is_idle(nap.left());
         let sleep = || sys::sleep_among(fds, nap.interest(), event_fd, limit, mask);
         let slept = shard.serving.park_caller(idle, sleep).transpose()?;
-        self.place.show_life(|| shard.event_fd.signal());
+        self.place.show_life(|| shard.rouse_thread());
         if slept.is_some_and(|slept| matches!(slept, Slept::Woken { ready, .. } if ready.signalled))
         {
-            self.event_fd.clear();
+            shard.event_fd.clear();
         }
         Ok(slept)
     }

@@ -29,6 +29,7 @@ use std::sync::{
     Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
 };
 use std::task::Poll;
+use std::thread::Thread;
 use suci_proto::message::Held;
 use suci_proto::time::Instant;
 use suci_proto::types::{ChannelId, MessageNumber, NodeId};
@@ -129,10 +130,11 @@ pub(crate) struct Shard {
     pub(super) forwarded: Ring<CrossShardMessage>,
     /// The work, and which thread does it.
     pub(super) serving: Serving<Box<Worker>>,
-    /// Ends the sleep of the I/O thread.
+    /// Ends the sleep of the thread that serves.
     pub(super) event_fd: EventFd,
-    /// Ends the sleep of the caller that waits. It is made for the first one.
-    caller_event_fd: OnceLock<(EventFd, IdentifiedFd)>,
+    /// The I/O thread, and whether it sleeps otherwise than on `event_fd`.
+    pub(super) thread: OnceLock<Thread>,
+    pub(super) dozes: AtomicBool,
     /// When the sleep of the thread that serves ends at the latest, in nanoseconds.
     planned: AtomicU64,
     /// The I/O thread is to serve at once.
@@ -191,7 +193,8 @@ impl Shard {
             forwarded: Ring::new(LETTERS),
             serving: Serving::new(),
             event_fd,
-            caller_event_fd: OnceLock::new(),
+            thread: OnceLock::new(),
+            dozes: AtomicBool::new(false),
             planned: AtomicU64::new(0),
             handed_back: AtomicBool::new(false),
             hold: AtomicU32::new(0),
@@ -303,44 +306,37 @@ impl Shard {
 
     /// Has the thread that serves look for work. Call it after the change.
     pub(super) fn unpark(&self) {
-        let wake_caller = || self.signal_caller();
-        self.serving.notify(wake_caller, || self.event_fd.signal());
+        let wake_caller = || self.event_fd.signal();
+        self.serving.notify(wake_caller, || self.wake_thread());
     }
 
     /// Ends the sleep of the thread that serves.
     pub(super) fn rouse(&self) {
-        let wake_caller = || self.signal_caller();
-        self.serving.rouse(wake_caller, || self.event_fd.signal());
-    }
-
-    fn signal_caller(&self) {
-        if let Some((event_fd, _)) = self.caller_event_fd.get() {
-            event_fd.signal();
-        }
-    }
-
-    /// Returns what ends the sleep of the caller that waits.
-    pub(super) fn caller_event_fd(&self) -> std::io::Result<&EventFd> {
-        if self.caller_event_fd.get().is_none() {
-            let new = EventFd::new()?;
-            let copy = IdentifiedFd::new(new.as_raw_fd());
-            // Another thread may have been faster.
-            let _ = self.caller_event_fd.set((new, copy));
-        }
-        let made = self.caller_event_fd.get();
-        made.map(|(event_fd, _)| event_fd)
-            .ok_or_else(|| std::io::ErrorKind::Other.into())
+        let wake_caller = || self.event_fd.signal();
+        self.serving.rouse(wake_caller, || self.wake_thread());
     }
 
     /// Ends the sleep of the caller that waits.
     pub(super) fn rouse_caller(&self) {
-        self.serving.rouse(|| self.signal_caller(), || {});
+        self.serving.rouse(|| self.event_fd.signal(), || {});
+    }
+
+    /// Has the I/O thread look who serves.
+    pub(super) fn rouse_thread(&self) {
+        self.serving.wake_thread(|| self.wake_thread());
     }
 
     /// Has the I/O thread serve.
     pub(super) fn hand_back(&self) {
         self.handed_back.store(true, Ordering::SeqCst);
-        self.serving.wake_thread(|| self.event_fd.signal());
+        self.rouse_thread();
+    }
+
+    fn wake_thread(&self) {
+        match self.thread.get() {
+            Some(thread) if self.dozes.load(Ordering::Relaxed) => thread.unpark(),
+            _ => self.event_fd.signal(),
+        }
     }
 
     /// Notes the number of the last hold.
@@ -623,8 +619,7 @@ impl Shard {
     pub(super) fn close_copies(&self) {
         let gone = self.gone.load(Ordering::Relaxed);
         let count = if gone { 1 } else { self.descriptors.len() };
-        let of_caller = self.caller_event_fd.get().map(|(_, copy)| copy);
-        for copy in self.descriptors.iter().take(count).chain(of_caller) {
+        for copy in self.descriptors.iter().take(count) {
             // SAFETY: the descriptors belong to this node. No call serves it in this process, and
             // the owner of the descriptors is never dropped here (`SharedNode::drop` leaks it), so
             // nothing uses or closes them after this.

@@ -35,6 +35,8 @@ impl Worker {
         inner.serve_here();
         // Each worker has a shard.
         let shard = &inner.shards[index];
+        // Nobody else sets it.
+        let _ = shard.thread.set(std::thread::current());
         *shard.serving.take() = Some(Box::new(self));
         loop {
             match serve(shard) {
@@ -94,6 +96,10 @@ fn serve(shard: &Shard) -> Served {
         drop(held);
         let slept = shard.sleep(&nap, waits);
         if shard.serving.waits() != waits {
+            if matches!(slept, Ok(Some(ready)) if ready.signalled) {
+                // It may have been for the caller.
+                shard.rouse_caller();
+            }
             shard.thread_serves.store(false, Ordering::SeqCst);
             return Served::Relieved;
         }
@@ -135,21 +141,14 @@ impl Shard {
     /// Sleeps until a thread leaves work that nobody else does, or `limit`. Returns whether it was
     /// woken.
     fn doze(&self, limit: Duration) -> bool {
-        let event_fd = Some(self.event_fd.as_raw_fd());
         // Bytes that wait for the next call may wait a little longer.
         let idle = || self.has_only_bytes() && !self.handed_back.load(Ordering::SeqCst);
-        let slept = self
-            .serving
-            .park_thread(idle, || sys::sleep(-1, event_fd, Some(limit)));
-        match slept {
-            Some(Ok(ready)) if ready.signalled => {
-                self.event_fd.clear();
-                true
-            }
-            Some(Ok(_)) => false,
-            // It may look once too often.
-            None | Some(Err(_)) => true,
-        }
+        let began = std::time::Instant::now();
+        self.dozes.store(true, Ordering::Relaxed);
+        let sleep = || std::thread::park_timeout(limit);
+        let slept = self.serving.park_thread(idle, sleep);
+        self.dozes.store(false, Ordering::Relaxed);
+        slept.is_none() || began.elapsed() < limit
     }
 
     /// Whether there is work that no caller is going to do.
