@@ -332,67 +332,68 @@ def call_by_all_ways(host, port):
     poll.register(connection, select.POLLIN)
     level.register(connection, select.EPOLLIN)
     edge.register(connection, select.EPOLLIN | select.EPOLLET)
-    with tempfile.TemporaryFile() as file:
-        def send_file(data):
-            file.seek(0)
+
+    def send_file(data):
+        # A new file each time: the kernel sends the pages of the file itself.
+        with tempfile.TemporaryFile() as file:
             file.write(data)
             file.flush()
             return os.sendfile(connection.fileno(), file.fileno(), 0, len(data))
 
-        def wait_for_edge():
-            # An edge may have been told already.
-            edge.poll(0.01)
+    def wait_for_edge():
+        # An edge may have been told already.
+        edge.poll(0.01)
 
-        half = PART // 2
-        writes = [
-            connection.send,
-            lambda data: os.write(copy, data),
-            lambda data: connection.sendmsg([data[:half], data[half:]]),
-            send_file,
-            lambda data: os.writev(connection.fileno(), [data[:7], data[7:]]),
-        ]
-        waits = [
-            lambda: select.select([connection], [], [], 30),
-            lambda: poll.poll(30_000),
-            lambda: level.poll(30),
-            wait_for_edge,
-            lambda: None,
-        ]
+    half = PART // 2
+    writes = [
+        connection.send,
+        lambda data: os.write(copy, data),
+        lambda data: connection.sendmsg([data[:half], data[half:]]),
+        send_file,
+        lambda data: os.writev(connection.fileno(), [data[:7], data[7:]]),
+    ]
+    waits = [
+        lambda: select.select([connection], [], [], 30),
+        lambda: poll.poll(30_000),
+        lambda: level.poll(30),
+        wait_for_edge,
+        lambda: None,
+    ]
 
-        def peek():
-            seen = connection.recv(50, socket.MSG_PEEK)
-            data = connection.recv(50)
-            assert data[: len(seen)] == seen[: len(data)]
-            return data
+    def peek():
+        seen = connection.recv(50, socket.MSG_PEEK)
+        data = connection.recv(50)
+        assert data[: len(seen)] == seen[: len(data)]
+        return data
 
-        def read_vector():
-            one, two = bytearray(11), bytearray(3_000)
-            got = os.readv(connection.fileno(), [one, two])
-            return bytes(one + two)[:got]
+    def read_vector():
+        one, two = bytearray(11), bytearray(3_000)
+        got = os.readv(connection.fileno(), [one, two])
+        return bytes(one + two)[:got]
 
-        reads = [
-            lambda: connection.recv(1),
-            lambda: os.read(copy, 100),
-            lambda: connection.recv(PART),
-            read_vector,
-            peek,
-            lambda: connection.recvmsg(1_000)[0],
-            lambda: connection.recv(200, socket.MSG_WAITALL),
-        ]
-        drawn = random.Random(7)
-        for _ in range(300):
-            data = drawn.randbytes(drawn.choice([1_000, 5_000, PART]))
-            sent = 0
-            while sent < len(data):
-                part = data[sent : sent + drawn.randrange(1, PART)]
-                sent += drawn.choice(writes)(part)
-            back = b""
-            while len(back) < len(data):
-                drawn.choice(waits)()
-                left = len(data) - len(back)
-                # The last reads ask for no more than there is.
-                back += drawn.choice(reads if left > PART else reads[:6])()
-            assert back == data
+    reads = [
+        lambda: connection.recv(1),
+        lambda: os.read(copy, 100),
+        lambda: connection.recv(PART),
+        read_vector,
+        peek,
+        lambda: connection.recvmsg(1_000)[0],
+        lambda: connection.recv(200, socket.MSG_WAITALL),
+    ]
+    drawn = random.Random(7)
+    for _ in range(300):
+        data = drawn.randbytes(drawn.choice([1_000, 5_000, PART]))
+        sent = 0
+        while sent < len(data):
+            part = data[sent : sent + drawn.randrange(1, PART)]
+            sent += drawn.choice(writes)(part)
+        back = b""
+        while len(back) < len(data):
+            drawn.choice(waits)()
+            left = len(data) - len(back)
+            # The last reads ask for no more than there is.
+            back += drawn.choice(reads if left > PART else reads[:6])()
+        assert back == data
     os.close(copy)
     connection.shutdown(socket.SHUT_WR)
     assert connection.recv(1) == b""
