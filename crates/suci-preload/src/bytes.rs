@@ -356,10 +356,15 @@ unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_
 unsafe extern "C-unwind" fn shutdown(fd: c_int, how: c_int) -> c_int {
     // SAFETY: the program's own arguments.
     let done = unsafe { (next().shutdown)(fd, how) };
-    if done == 0
-        && how != libc::SHUT_WR
-        && let Some(link) = direct::link(fd)
-    {
+    let Some(link) = direct::link(fd) else {
+        return done;
+    };
+    // SAFETY: the C library's place for this thread's error.
+    if done != 0 && unsafe { *libc::__errno_location() } == libc::ENOTCONN {
+        // The peer reset the connection a moment ago, which the next call that reads says.
+        return 0;
+    }
+    if done == 0 && how != libc::SHUT_WR {
         // Calls that read find the end in the kernel.
         link.keeping.leave_to_kernel();
         task::run(link);

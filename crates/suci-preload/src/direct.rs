@@ -154,18 +154,9 @@ pub(crate) fn accepted(fd: c_int, own_end: SocketAddr) {
     }
 }
 
-/// Forgets a connection that is over.
+/// Forgets a connection that is over. Its descriptor is known until another one has its number.
 pub(crate) fn forget(link: &Arc<Link>) {
-    let state = state();
-    let is_other = |it: &Arc<Link>| !Arc::ptr_eq(it, link);
-    let mut gone = Vec::new();
-    lock(&state.by_descriptor).retain(|_, (_, it)| {
-        is_other(it) || {
-            gone.push(Arc::clone(it));
-            false
-        }
-    });
-    lock(&state.clients).retain(|_, it| is_other(it));
+    lock(&state().clients).retain(|_, it| !Arc::ptr_eq(it, link));
     waits::forget(link);
 }
 
