@@ -19,10 +19,10 @@
 //! | `receive` | taking messages and events |
 //! | `remote` | one-sided operations |
 //! | `active` | active messages on their way to the program |
-//! | `thread` | the I/O thread, which owns the driver of its shard |
+//! | `thread` | the work for a shard, which has its driver, and the I/O thread |
 //! | `wakes` | the end of a call's wait by another thread or a signal handler |
 //! | `readiness`, `descriptor` | the descriptor for the program's own epoll |
-//! | `blocking`, `asyncio` | the same calls, parking or awaiting |
+//! | `blocking`, `asyncio` | the same calls, serving or parking, or awaiting |
 
 mod active;
 mod asyncio;
