@@ -276,7 +276,7 @@ impl<'a> Wait<'a> {
         self.place.show_life(|| shard.rouse_thread());
         if slept.is_some_and(|slept| matches!(slept, Slept::Woken { ready, .. } if ready.signalled))
         {
-            shard.event_fd.clear();
+            shard.clear_for_caller();
         }
         Ok(slept)
     }

@@ -332,6 +332,14 @@ impl Shard {
         self.rouse_thread();
     }
 
+    /// A caller that waits was woken by the event descriptor. It stays signalled for an I/O thread
+    /// that sleeps on it, too, until that one has noticed that the caller serves.
+    pub(super) fn clear_for_caller(&self) {
+        if !self.thread_serves.load(Ordering::SeqCst) {
+            self.event_fd.clear();
+        }
+    }
+
     fn wake_thread(&self) {
         match self.thread.get() {
             Some(thread) if self.dozes.load(Ordering::Relaxed) => thread.unpark(),

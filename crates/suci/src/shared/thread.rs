@@ -146,7 +146,8 @@ impl ThreadGuard {
         let shard = self.shard();
         let sleep = || driver.sleep(Some(shard.event_fd.as_raw_fd()), deadline);
         let ready = shard.serving.park_thread(idle, sleep).transpose()?;
-        if ready.is_some_and(|ready| ready.signalled) {
+        // A caller that waits still has to notice it.
+        if ready.is_some_and(|ready| ready.signalled) && shard.serving.waits() & 1 == 0 {
             shard.event_fd.clear();
         }
         Ok(ready)

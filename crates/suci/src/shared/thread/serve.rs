@@ -96,11 +96,11 @@ fn serve(shard: &Shard) -> Served {
         drop(held);
         let slept = shard.sleep(&nap, waits);
         if shard.serving.waits() != waits {
+            shard.thread_serves.store(false, Ordering::SeqCst);
             if matches!(slept, Ok(Some(ready)) if ready.signalled) {
                 // It may have been for the caller.
-                shard.rouse_caller();
+                shard.event_fd.signal();
             }
-            shard.thread_serves.store(false, Ordering::SeqCst);
             return Served::Relieved;
         }
         if let Some(worker) = &mut *shard.serving.take() {
@@ -166,11 +166,12 @@ fn stand_back(inner: &Inner, index: usize, shard: &Shard) {
             inner.forward_wake();
         }
         let is_handed_back = shard.handed_back.swap(false, Ordering::SeqCst);
-        if is_handed_back || shard.closing.load(Ordering::SeqCst) {
-            return;
-        }
         let waits = shard.serving.waits();
         let is_waiting = waits & 1 == 1;
+        // A caller that waits serves, and hands the shard back when it leaves.
+        if is_handed_back && !is_waiting || shard.closing.load(Ordering::SeqCst) {
+            return;
+        }
         let is_unattended = waits == seen && !woken;
         // Bytes waited for a call already when this thread looked last.
         let is_late = shard.hold() == hold;
