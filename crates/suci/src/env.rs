@@ -74,9 +74,10 @@ fn value(name: &'static str) -> Result<Option<String>, Error> {
 /// The file that a variable names, if it is set.
 fn file(name: &'static str) -> Result<Option<String>, Error> {
     match value(name)? {
-        Some(path) if path.is_empty() => Err(wrong(
+        // Blanks are what a script leaves of a variable that is not set.
+        Some(path) if path.trim().is_empty() => Err(wrong(
             name,
-            "",
+            &path,
             "it names no file: name one, or unset the variable",
         )),
         path => Ok(path),

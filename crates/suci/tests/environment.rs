@@ -176,6 +176,17 @@ fn wrong_variables_are_named() {
             "",
             "SUCI_PUBLIC_KEYS_FILE=: it names no file",
         ),
+        ("SUCI_BOOK", " ", "SUCI_BOOK= : it names no file"),
+        (
+            "SUCI_KEY_FILE",
+            " \t",
+            "SUCI_KEY_FILE= \\t: it names no file",
+        ),
+        (
+            "SUCI_NODE_KEY_FILE",
+            "\n",
+            "SUCI_NODE_KEY_FILE=\\n: it names no file",
+        ),
         (
             "SUCI_FD",
             "1000",
