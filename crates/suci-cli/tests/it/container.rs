@@ -135,6 +135,13 @@ fn the_launcher_names_the_remedy_of_each_cause() {
         text.contains("ip_local_port_range") && !text.contains("ulimit"),
         "{text}"
     );
+    // The processes have their ports, and the call of TCP between them gets none.
+    let done = contained(&format!("{narrow}\nexec $SUCI perf --seconds 0.01"));
+    let text = errors(&done);
+    assert!(
+        !done.status.success() && text.contains("ip_local_port_range"),
+        "{text}"
+    );
     let done = contained("ulimit -n 12\nexec $SUCI run -n 30 true");
     let text = errors(&done);
     assert!(
