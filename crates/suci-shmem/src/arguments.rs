@@ -28,6 +28,25 @@ pub(crate) fn length<T>(count: usize) -> usize {
     length.unwrap_or_else(|| fatal!("nelems is {count}, more than there is memory"))
 }
 
+/// The distance in bytes of `count` elements that are `stride` elements apart. A single element has
+/// no other to be apart from.
+pub(crate) fn distance<T>(stride: isize, count: usize) -> usize {
+    let distance = usize::try_from(stride).ok().filter(|stride| *stride > 0);
+    let distance = distance.unwrap_or_else(|| fatal!("the stride is {stride}: pass 1 or more"));
+    if count < 2 {
+        return size_of::<T>();
+    }
+    let all = distance
+        .checked_mul(count)
+        .and_then(|all| all.checked_mul(size_of::<T>()));
+    match all.filter(|all| isize::try_from(*all).is_ok()) {
+        Some(all) => all / count,
+        None => fatal!(
+            "the stride is {stride}, with which {count} elements reach further than there is memory"
+        ),
+    }
+}
+
 /// Writes a result.
 ///
 /// # Safety
