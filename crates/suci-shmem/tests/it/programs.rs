@@ -216,6 +216,7 @@ fn misuse_is_told() {
         ("null-version", "major is null"),
         ("null-name", "name is null"),
         ("huge", "more than there is memory"),
+        ("huge-gather", "more than there is memory"),
         ("far-put", "with which 3 elements reach further than"),
         ("far-get", "with which 3 elements reach further than"),
         ("far-all", "with which 2 elements reach further than"),
