@@ -136,11 +136,21 @@ pub(crate) fn is_absent(peers: &[PeerInfo], peer: NodeId) -> bool {
     peers.iter().any(|info| info.node == peer && info.absent)
 }
 
-/// Returns a clause about a peer that does not answer, if its port is closed.
-pub(crate) fn known_of_silence(is_absent: bool) -> &'static str {
-    match is_absent {
-        true => "its port is closed; ",
-        false => "",
+/// Returns a clause about a peer at one of these addresses that does not answer, if its port is
+/// closed or no route leads there.
+pub(crate) fn known_of_silence(is_absent: bool, addresses: &[SocketAddr]) -> String {
+    if is_absent {
+        return "its port is closed; ".to_owned();
+    }
+    let failures: Vec<_> = addresses
+        .iter()
+        .filter_map(|address| source_towards(*address).err())
+        .collect();
+    match failures.first() {
+        Some(failure) if failures.len() == addresses.len() => {
+            format!("this host has no way there ({failure}); ")
+        }
+        _ => String::new(),
     }
 }
 

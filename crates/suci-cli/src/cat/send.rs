@@ -47,8 +47,9 @@ pub(super) fn run(args: &CatArgs, target: &Target) -> Result<()> {
             .map(SocketAddr::to_string)
             .collect();
         let all = all.join(" or ");
+        let known = node::known_of_silence(false, target.addresses());
         return Err(Failure::new(format!(
-            "nobody answered at {all} within {limit:?}: start `suci cat --listen ADDR` there, check \
+            "nobody answered at {all} within {limit:?}: {known}start `suci cat --listen ADDR` there, check \
              address and firewall, or raise --connect-timeout"
         )));
     };
@@ -243,7 +244,7 @@ impl Sender {
             }
             Event::Lost { .. } => {
                 let is_absent = node::is_absent(&self.node.peers()?, CAT);
-                let known = node::known_of_silence(is_absent);
+                let known = node::known_of_silence(is_absent, &[address]);
                 tell(format_args!(
                     "suci cat: {address} does not answer; {known}still trying"
                 ));

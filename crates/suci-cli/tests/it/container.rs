@@ -125,6 +125,19 @@ fn f36_without_127_0_0_1_the_launcher_names_the_other_loopback() {
     );
 }
 
+/// A command that calls says why nothing goes out: a firewall is not the reason.
+#[test]
+fn commands_name_the_missing_route() {
+    for call in [
+        "ping --plain 192.0.2.1:7 --timeout 0.2",
+        "cat --plain 192.0.2.1:7 --connect-timeout 0.2",
+        "perf --plain 192.0.2.1:7",
+    ] {
+        let said = errors(&contained(&format!("$SUCI {call} < /dev/null")));
+        assert!(said.contains("Network is unreachable"), "{call}: {said}");
+    }
+}
+
 /// Ports and descriptors run out for different reasons, which have different remedies.
 #[test]
 fn the_launcher_names_the_remedy_of_each_cause() {
