@@ -37,8 +37,12 @@ pub(super) fn run(args: &CatArgs, target: &Target) -> Result<()> {
     let several = target.addresses().len() > 1;
     let call = |address, until| -> Result<Option<_>> {
         let sender = Sender::open(args, address)?;
-        let answers = sender.connect(until, several)?;
-        Ok(answers.then_some(sender))
+        if sender.connect(until, several)? {
+            return Ok(Some(sender));
+        }
+        // The message that asked is for nobody: closing would wait for its outcome.
+        let _ = sender.node.close(Duration::ZERO);
+        Ok(None)
     };
     let Some(sender) = node::in_turn(target, limit, call)? else {
         let all: Vec<_> = target
