@@ -192,6 +192,11 @@ fn wrong_variables_are_named() {
             "1000",
             "SUCI_FD=1000: no UDP socket is open there",
         ),
+        (
+            "SUCI_RMEM_MAX",
+            "4M",
+            "SUCI_RMEM_MAX=4M: not a number from 0 to 4294967295: correct it, or unset",
+        ),
         ("SUCI_FD", "0", "SUCI_FD=0: "),
         ("SUCI_SIZE", "0", "SUCI_SIZE=0: "),
         ("SUCI_SIZE", "1", "SUCI_ID=1: not below SUCI_SIZE=1"),
