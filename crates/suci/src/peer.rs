@@ -81,8 +81,8 @@ impl Peer<'_> {
 
     /// Changes options of the peer, for all its sessions and connections from now on. Other options
     /// stay, also when several threads change some at the same time. A [`SharedNode`] runs `change`
-    /// on the thread that serves the peer. If `change` panics, no option changes, and the panic goes
-    /// on in the caller.
+    /// on the thread that serves the peer. If `change` panics, no option changes, and the panic
+    /// goes on in the caller.
     ///
     /// # Errors
     /// As [`Peer::set_options`]. `change` is not run for an unknown peer.

@@ -182,8 +182,8 @@ pub(super) struct Control {
     peer: SocketAddr,
 }
 
-/// Whether `error` of a call of `address` means that no port is left here. TCP gives the same answer
-/// where this host has no address of that kind.
+/// Whether `error` of a call of `address` means that no port is left here. TCP gives the same
+/// answer where this host has no address of that kind.
 fn has_no_port(error: &std::io::Error, address: SocketAddr) -> bool {
     let local = SocketAddr::new(local_for(address.ip()), 0);
     let no_port = |error: std::io::Error| error.kind() == ErrorKind::AddrInUse;
