@@ -53,14 +53,20 @@ pub(crate) fn listener(args: &NodeArgs, id: NodeId, address: SocketAddr) -> Resu
 /// has a line for it.
 fn refuse_node_keys(args: &NodeArgs) -> Result<()> {
     const NAME: &str = suci::env::NODE_KEY_FILE;
-    match std::env::var_os(NAME) {
-        Some(file) if args.key_file.is_none() => Err(Failure::new(format!(
-            "{NAME}={}: callers of an address have no ID to which the key of a node could belong: name a cluster's \
-             key (--key-file), or give each node its ID (suci run; suci ping --book FILE --id N)",
-            file.display()
-        ))),
-        _ => Ok(()),
-    }
+    let Some(file) = std::env::var_os(NAME).filter(|_| args.key_file.is_none()) else {
+        return Ok(());
+    };
+    let problem = match file.to_string_lossy().trim().is_empty() {
+        true => "it names no file: name one, or unset the variable",
+        false => {
+            "callers of an address have no ID to which the key of a node could belong: name a cluster's key \
+             (--key-file), or give each node its ID (suci run; suci ping --book FILE --id N)"
+        }
+    };
+    Err(Failure::new(format!(
+        "{NAME}={}: {problem}",
+        file.display()
+    )))
 }
 
 /// Settings of a node with an ID of its own that calls `address`.
@@ -130,11 +136,21 @@ pub(crate) fn is_absent(peers: &[PeerInfo], peer: NodeId) -> bool {
     peers.iter().any(|info| info.node == peer && info.absent)
 }
 
-/// Returns a clause about a peer that does not answer, if its port is closed.
-pub(crate) fn known_of_silence(is_absent: bool) -> &'static str {
-    match is_absent {
-        true => "its port is closed; ",
-        false => "",
+/// Returns a clause about a peer at one of these addresses that does not answer, if its port is
+/// closed or no route leads there.
+pub(crate) fn known_of_silence(is_absent: bool, addresses: &[SocketAddr]) -> String {
+    if is_absent {
+        return "its port is closed; ".to_owned();
+    }
+    let failures: Vec<_> = addresses
+        .iter()
+        .filter_map(|address| source_towards(*address).err())
+        .collect();
+    match failures.first() {
+        Some(failure) if failures.len() == addresses.len() => {
+            format!("this host has no way there ({failure}); ")
+        }
+        _ => String::new(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! `suci ping`: round trips.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -60,7 +61,8 @@ fn to_address(args: &PingArgs, target: &str) -> Result<ExitCode> {
     let remedy = "start suci ping --listen there, check address and firewall";
     let found = node::in_turn(&addresses, limit, call)?;
     let (mut node, address) = found.ok_or_else(|| {
-        let known = node::known_of_silence(closed.len() == addresses.addresses().len());
+        let all = addresses.addresses();
+        let known = node::known_of_silence(closed.len() == all.len(), all);
         Failure::new(format!(
             "no answer from {target} within {limit:?}: {known}{remedy}"
         ))
@@ -68,6 +70,7 @@ fn to_address(args: &PingArgs, target: &str) -> Result<ExitCode> {
     let whom = Whom {
         peer: node::PING,
         name: address.to_string(),
+        address: Some(address),
         remedy: remedy.to_owned(),
     };
     let trips = RecentTrips::watched(args)?;
@@ -126,6 +129,7 @@ fn from_book(args: &PingArgs, file: &Path, id: NodeId) -> Result<ExitCode> {
     let whom = Whom {
         peer,
         name: format!("node {peer}"),
+        address: None,
         remedy: format!(
             "start suci ping --id {peer} with the same --book there, check its address and firewall"
         ),
@@ -157,6 +161,7 @@ fn launched(args: &PingArgs) -> Result<ExitCode> {
         let whom = Whom {
             peer,
             name: format!("node {peer}"),
+            address: None,
             remedy: "see that its process runs suci ping too".to_owned(),
         };
         ping(args, &mut node, &whom, &trips)?;
@@ -200,6 +205,8 @@ fn answer(mut node: Node, until: Option<NodeId>) -> Result<ExitCode> {
 struct Whom {
     peer: NodeId,
     name: String,
+    /// Its address, if the user named that.
+    address: Option<SocketAddr>,
     /// The advice if it does not answer.
     remedy: String,
 }
@@ -311,7 +318,12 @@ fn measure(
 }
 
 fn await_answer(args: &PingArgs, node: &mut Node, whom: &Whom, number: u64) -> Result<()> {
-    let Whom { peer, name, remedy } = whom;
+    let Whom {
+        peer,
+        name,
+        address,
+        remedy,
+    } = whom;
     let (peer, limit) = (*peer, args.timeout);
     let end = Instant::now() + limit;
     loop {
@@ -338,7 +350,8 @@ fn await_answer(args: &PingArgs, node: &mut Node, whom: &Whom, number: u64) -> R
             }
         }
         if left.is_zero() {
-            let known = node::known_of_silence(node::is_absent(&node.peers()?, peer));
+            let known =
+                node::known_of_silence(node::is_absent(&node.peers()?, peer), address.as_slice());
             return Err(Failure::new(format!(
                 "no answer from {name} within {limit:?}: {known}{remedy}"
             )));

@@ -1,6 +1,7 @@
 //! Addresses as programs pass them.
 
 use libc::{c_int, sa_family_t, sockaddr, sockaddr_in, sockaddr_in6, sockaddr_storage, socklen_t};
+use rustix::io::Errno;
 use rustix::net::SocketAddrAny;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
@@ -68,23 +69,42 @@ impl Raw {
         unsafe { read((&raw const self.storage).cast(), self.length) }
     }
 
-    /// Copies the address to the program as `accept` does: cut to the room that `length` names,
-    /// which becomes the length of the whole. Does nothing if the program wants no address.
+    /// Copies the address to the program as the kernel does: cut to the room that `length` names,
+    /// which becomes the length of the whole.
+    ///
+    /// # Errors
+    /// As the kernel's: `EFAULT` for null, `EINVAL` for a negative length. Nothing is written then.
     ///
     /// # Safety
-    /// `to` is null, or `length` points to a number, and `to` to as many bytes that may be written.
-    pub(crate) unsafe fn copy_to(&self, to: *mut sockaddr, length: *mut socklen_t) {
-        if to.is_null() || length.is_null() {
-            return;
+    /// Each pointer is null or valid: `length` points to a number, and `to` to as many bytes that
+    /// may be written.
+    pub(crate) unsafe fn copy_to(
+        &self,
+        to: *mut sockaddr,
+        length: *mut socklen_t,
+    ) -> Result<(), Errno> {
+        if length.is_null() {
+            return Err(Errno::FAULT);
         }
-        // SAFETY: both pointers are valid, as the caller promises; the storage has at least
-        // `self.length` bytes and is not the program's memory.
+        // SAFETY: the caller's promise.
+        let room = unsafe { length.read_unaligned() };
+        if room.cast_signed() < 0 {
+            return Err(Errno::INVAL);
+        }
+        if to.is_null() && room > 0 {
+            return Err(Errno::FAULT);
+        }
+        let room = room.min(self.length) as usize;
+        // SAFETY: both pointers are valid, as the caller promises, if there is room; the storage
+        // has at least `self.length` bytes and is not the program's memory.
         unsafe {
-            let room = length.read_unaligned().min(self.length) as usize;
-            let from = (&raw const self.storage).cast::<u8>();
-            from.copy_to_nonoverlapping(to.cast::<u8>(), room);
+            if room > 0 {
+                let from = (&raw const self.storage).cast::<u8>();
+                from.copy_to_nonoverlapping(to.cast::<u8>(), room);
+            }
             length.write_unaligned(self.length);
         }
+        Ok(())
     }
 }
 
@@ -164,9 +184,37 @@ mod tests {
         let raw = Raw::from("192.0.2.7:80".parse::<SocketAddr>().unwrap());
         let (mut room, mut length) = ([0xff_u8; 16], 4);
         // SAFETY: the room has at least 4 bytes.
-        unsafe { raw.copy_to(room.as_mut_ptr().cast(), &raw mut length) };
+        unsafe { raw.copy_to(room.as_mut_ptr().cast(), &raw mut length) }.unwrap();
         assert_eq!(length, 16);
         assert_eq!(room[2..6], [0, 80, 0xff, 0xff]);
+    }
+
+    #[test]
+    fn null_and_negative_lengths_get_the_errors_of_the_kernel() {
+        let raw = Raw::from("192.0.2.7:80".parse::<SocketAddr>().unwrap());
+        let (mut room, null) = ([0xff_u8; 16], std::ptr::null_mut());
+        for (length, has_room, result) in [
+            (-1, true, Err(Errno::INVAL)),
+            (i32::MIN, true, Err(Errno::INVAL)),
+            (-1, false, Err(Errno::INVAL)),
+            (16, false, Err(Errno::FAULT)),
+            (0, false, Ok(())),
+            (0, true, Ok(())),
+        ] {
+            let mut given = length.cast_unsigned();
+            let to = if has_room {
+                room.as_mut_ptr().cast()
+            } else {
+                null
+            };
+            // SAFETY: each length is one that the room has, or is refused.
+            assert_eq!(unsafe { raw.copy_to(to, &raw mut given) }, result);
+            let whole = if result.is_ok() { 16 } else { length };
+            assert_eq!(given.cast_signed(), whole);
+        }
+        // SAFETY: null is refused.
+        let without = unsafe { raw.copy_to(room.as_mut_ptr().cast(), std::ptr::null_mut()) };
+        assert_eq!((without, room), (Err(Errno::FAULT), [0xff; 16]));
     }
 
     #[test]

@@ -10,8 +10,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::BorrowedFd;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
-use rustix::net::Shutdown;
 use rustix::net::sockopt::{self, Timeout};
+use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType};
 use std::ffi::c_int;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream};
@@ -114,6 +114,7 @@ fn begin(
         let _ = sockopt::socket_error(socket);
         return Err(io::Error::from_raw_os_error(errno));
     }
+    check_route(canonical(destination))?;
     let reactor = process::reactor(settings).ok_or(ErrorKind::NetworkDown)?;
     let bound = kernel::local(socket)?.port();
     let silence = Silence::new(destination)?;
@@ -149,6 +150,25 @@ fn begin(
     };
     Link::open(&reactor, opening);
     Ok(begun)
+}
+
+/// Fails as TCP does, at once, if this host has no route to the node. Packets to it would count as
+/// lost, and the call as unanswered.
+fn check_route(to: SocketAddr) -> Result<(), Errno> {
+    let family = match to {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    };
+    let flags = SocketFlags::CLOEXEC;
+    let Ok(socket) = rustix::net::socket_with(family, SocketType::DGRAM, flags, None) else {
+        // Connecting tells what is wrong.
+        return Ok(());
+    };
+    // Sends nothing.
+    match rustix::net::connect(&socket, &to) {
+        Err(error @ (Errno::NETUNREACH | Errno::HOSTUNREACH)) => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// Begins to connect to where nobody answers, without blocking. It fails as `connect` does for a

@@ -79,11 +79,23 @@ unsafe extern "C-unwind" fn accept4(
     let (to, room) = peer.pointers();
     // SAFETY: `to` has room for any address, and `room` says how much.
     let accepted = unsafe { (next().accept4)(fd, to, room, flags) };
-    if accepted >= 0 {
-        // SAFETY: the program's own arguments.
-        unsafe { told_peer(accepted, &peer).copy_to(address, length) };
+    if accepted < 0 {
+        return accepted;
     }
-    accepted
+    let told = told_peer(accepted, &peer);
+    if address.is_null() {
+        return accepted;
+    }
+    // SAFETY: the program's own arguments.
+    match unsafe { told.copy_to(address, length) } {
+        Ok(()) => accepted,
+        Err(error) => {
+            // As in the kernel, the client is gone then.
+            // SAFETY: the program does not know this descriptor yet.
+            unsafe { libc::close(accepted) };
+            result(Err(error))
+        }
+    }
 }
 
 /// Returns the address that the program is told of a client.
@@ -138,12 +150,12 @@ unsafe extern "C-unwind" fn getpeername(
     let (to, room) = peer.pointers();
     // SAFETY: `to` has room for any address, and `room` says how much.
     let done = unsafe { (next().getpeername)(fd, to, room) };
-    if done == 0 {
-        let told = ends_of(fd, &peer, Question::Connected).map_or(peer, |ends| ends.peer.into());
-        // SAFETY: the program's own arguments.
-        unsafe { told.copy_to(address, length) };
+    if done != 0 {
+        return done;
     }
-    done
+    let told = ends_of(fd, &peer, Question::Connected).map_or(peer, |ends| ends.peer.into());
+    // SAFETY: the program's own arguments.
+    result(unsafe { told.copy_to(address, length) })
 }
 
 /// # Safety
@@ -163,8 +175,7 @@ unsafe extern "C-unwind" fn getsockname(
         .flatten()
     {
         // SAFETY: the program's own arguments.
-        unsafe { Raw::from(ends.local).copy_to(address, length) };
-        return 0;
+        return result(unsafe { Raw::from(ends.local).copy_to(address, length) });
     }
     // SAFETY: the program's own arguments.
     unsafe { (next().getsockname)(fd, address, length) }

@@ -58,6 +58,9 @@ pub const LISTEN_FDS: &str = "LISTEN_FDS";
 /// The process that [`LISTEN_FDS`] is for. Others ignore both variables.
 pub const LISTEN_PID: &str = "LISTEN_PID";
 
+/// The remedy of a wrong number of a launch.
+const BY_RUN: &str = "let suci run set it";
+
 /// A variable's value, if it is set.
 fn value(name: &'static str) -> Result<Option<String>, Error> {
     match std::env::var(name) {
@@ -74,9 +77,10 @@ fn value(name: &'static str) -> Result<Option<String>, Error> {
 /// The file that a variable names, if it is set.
 fn file(name: &'static str) -> Result<Option<String>, Error> {
     match value(name)? {
-        Some(path) if path.is_empty() => Err(wrong(
+        // Blanks are what a script leaves of a variable that is not set.
+        Some(path) if path.trim().is_empty() => Err(wrong(
             name,
-            "",
+            &path,
             "it names no file: name one, or unset the variable",
         )),
         path => Ok(path),
@@ -91,14 +95,15 @@ fn wrong(name: &'static str, value: &str, problem: impl Into<String>) -> Error {
     }
 }
 
-fn number(name: &'static str) -> Result<Option<u32>, Error> {
+/// A variable's number, if it is set. `remedy` says how to get a right one.
+fn number(name: &'static str, remedy: &str) -> Result<Option<u32>, Error> {
     let Some(value) = value(name)? else {
         return Ok(None);
     };
-    let remedy = format!("not a number from 0 to {}: let suci run set it", u32::MAX);
+    let problem = format!("not a number from 0 to {}: {remedy}", u32::MAX);
     book::number(&value)
         .map(Some)
-        .ok_or_else(|| wrong(name, &value, remedy))
+        .ok_or_else(|| wrong(name, &value, problem))
 }
 
 /// This process's node ID, if the environment tells it (`SUCI_ID`).
@@ -108,7 +113,7 @@ fn number(name: &'static str) -> Result<Option<u32>, Error> {
 /// # Errors
 /// [`Error::Variable`] if it is not a number below `SUCI_SIZE`.
 pub fn id() -> Result<Option<NodeId>, Error> {
-    let (Some(id), size) = (number(ID)?, size()?) else {
+    let (Some(id), size) = (number(ID, BY_RUN)?, size()?) else {
         return Ok(None);
     };
     match size {
@@ -125,7 +130,7 @@ pub fn id() -> Result<Option<NodeId>, Error> {
 /// # Errors
 /// [`Error::Variable`] if it is not a number.
 pub fn size() -> Result<Option<u32>, Error> {
-    match number(SIZE)? {
+    match number(SIZE, BY_RUN)? {
         Some(0) => Err(wrong(
             SIZE,
             "0",
@@ -242,7 +247,8 @@ pub(crate) fn keys() -> Result<Option<KeySource>, Error> {
 
 /// The most bytes of receive buffer to ask for, if the environment tells it.
 pub(crate) fn rmem_max() -> Result<Option<usize>, Error> {
-    Ok(number(RMEM_MAX)?.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)))
+    Ok(number(RMEM_MAX, "correct it, or unset the variable")?
+        .map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)))
 }
 
 /// How datagrams reach the network, if the environment tells it.
@@ -309,7 +315,7 @@ pub(crate) fn activated(wanted: &[SocketAddr]) -> Result<Option<UdpSocket>, Erro
     if value(LISTEN_PID)?.and_then(|pid| book::number(&pid)) != Some(std::process::id()) {
         return Ok(None);
     }
-    let count = number(LISTEN_FDS)?.unwrap_or(0);
+    let count = number(LISTEN_FDS, "let systemd set it, or unset the variable")?.unwrap_or(0);
     let end = RawFd::try_from(count).map_or(RawFd::MAX, |count| count.saturating_add(FIRST));
     let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
     let open = (FIRST..end).take_while(|fd| taken.contains(fd) || sys::is_open(*fd));

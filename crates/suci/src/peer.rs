@@ -4,6 +4,7 @@ use crate::clock::Clock;
 use crate::error::Error;
 use crate::node::Node;
 use crate::shared::SharedNode;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 use suci_proto::types::{ChannelId, NodeId};
 use suci_proto::{Engine, PeerOptions, PeerStats, Priority, SendError, Steer};
@@ -80,7 +81,8 @@ impl Peer<'_> {
 
     /// Changes options of the peer, for all its sessions and connections from now on. Other options
     /// stay, also when several threads change some at the same time. A [`SharedNode`] runs `change`
-    /// on the thread that serves the peer.
+    /// on the thread that serves the peer. If `change` panics, no option changes, and the panic
+    /// goes on in the caller.
     ///
     /// # Errors
     /// As [`Peer::set_options`]. `change` is not run for an unknown peer.
@@ -88,8 +90,22 @@ impl Peer<'_> {
         &self,
         change: impl FnOnce(&mut PeerOptions) + Send + 'static,
     ) -> Result<(), Error> {
-        let changed =
-            self.change(move |engine, id| engine.change_options(Clock.now(), id, change))?;
+        let (changed, panicked) = self.change(move |engine, id| {
+            let mut panicked = None;
+            // The program's fault must not end the thread that serves all peers.
+            let guarded = |options: &mut PeerOptions| {
+                let mut new = *options;
+                match catch_unwind(AssertUnwindSafe(|| change(&mut new))) {
+                    Ok(()) => *options = new,
+                    Err(panic) => panicked = Some(panic),
+                }
+            };
+            let changed = engine.change_options(Clock.now(), id, guarded);
+            (changed, panicked)
+        })?;
+        if let Some(panic) = panicked {
+            resume_unwind(panic);
+        }
         changed.map_err(|error| Error::from_options(self.id, error))
     }
 

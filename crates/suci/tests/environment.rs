@@ -176,10 +176,26 @@ fn wrong_variables_are_named() {
             "",
             "SUCI_PUBLIC_KEYS_FILE=: it names no file",
         ),
+        ("SUCI_BOOK", " ", "SUCI_BOOK= : it names no file"),
+        (
+            "SUCI_KEY_FILE",
+            " \t",
+            "SUCI_KEY_FILE= \\t: it names no file",
+        ),
+        (
+            "SUCI_NODE_KEY_FILE",
+            "\n",
+            "SUCI_NODE_KEY_FILE=\\n: it names no file",
+        ),
         (
             "SUCI_FD",
             "1000",
             "SUCI_FD=1000: no UDP socket is open there",
+        ),
+        (
+            "SUCI_RMEM_MAX",
+            "4M",
+            "SUCI_RMEM_MAX=4M: not a number from 0 to 4294967295: correct it, or unset",
         ),
         ("SUCI_FD", "0", "SUCI_FD=0: "),
         ("SUCI_SIZE", "0", "SUCI_SIZE=0: "),

@@ -37,8 +37,12 @@ pub(super) fn run(args: &CatArgs, target: &Target) -> Result<()> {
     let several = target.addresses().len() > 1;
     let call = |address, until| -> Result<Option<_>> {
         let sender = Sender::open(args, address)?;
-        let answers = sender.connect(until, several)?;
-        Ok(answers.then_some(sender))
+        if sender.connect(until, several)? {
+            return Ok(Some(sender));
+        }
+        // The message that asked is for nobody: closing would wait for its outcome.
+        let _ = sender.node.close(Duration::ZERO);
+        Ok(None)
     };
     let Some(sender) = node::in_turn(target, limit, call)? else {
         let all: Vec<_> = target
@@ -47,8 +51,9 @@ pub(super) fn run(args: &CatArgs, target: &Target) -> Result<()> {
             .map(SocketAddr::to_string)
             .collect();
         let all = all.join(" or ");
+        let known = node::known_of_silence(false, target.addresses());
         return Err(Failure::new(format!(
-            "nobody answered at {all} within {limit:?}: start `suci cat --listen ADDR` there, check \
+            "nobody answered at {all} within {limit:?}: {known}start `suci cat --listen ADDR` there, check \
              address and firewall, or raise --connect-timeout"
         )));
     };
@@ -243,7 +248,7 @@ impl Sender {
             }
             Event::Lost { .. } => {
                 let is_absent = node::is_absent(&self.node.peers()?, CAT);
-                let known = node::known_of_silence(is_absent);
+                let known = node::known_of_silence(is_absent, &[address]);
                 tell(format_args!(
                     "suci cat: {address} does not answer; {known}still trying"
                 ));

@@ -1,7 +1,7 @@
 //! The messages between client and server: one JSON object per line over TCP.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,7 @@ use suci::WaitReason;
 use super::usage::Spent;
 use crate::args::{Prefer, Waiting, Workload};
 use crate::error::{Context, Failure, Result};
+use crate::node::local_for;
 
 /// Longest line taken from the other side: HELLO names all other servers.
 const LONGEST: u64 = 1 << 18;
@@ -181,6 +182,14 @@ pub(super) struct Control {
     peer: SocketAddr,
 }
 
+/// Whether `error` of a call of `address` means that no port is left here. TCP gives the same
+/// answer where this host has no address of that kind.
+fn has_no_port(error: &std::io::Error, address: SocketAddr) -> bool {
+    let local = SocketAddr::new(local_for(address.ip()), 0);
+    let no_port = |error: std::io::Error| error.kind() == ErrorKind::AddrInUse;
+    error.kind() == ErrorKind::AddrNotAvailable && TcpListener::bind(local).is_err_and(no_port)
+}
+
 impl Control {
     /// Calls a server, which may take as long as `appear` to listen, at its addresses in turn.
     pub(super) fn call(addresses: &[SocketAddr], appear: Duration) -> Result<Self> {
@@ -191,6 +200,12 @@ impl Control {
             let address = address.ok_or_else(|| Failure::new("no server: name its address"))?;
             match TcpStream::connect_timeout(address, APPEAR) {
                 Ok(stream) => return Self::over(stream),
+                Err(error) if has_no_port(&error, *address) => {
+                    return Err(Failure::new(format!(
+                        "calling {address} (TCP): {error}; all ports of net.ipv4.ip_local_port_range are taken: widen \
+                         it, as root: sysctl -w net.ipv4.ip_local_port_range=\"1024 65535\", or close some sockets"
+                    )));
+                }
                 Err(_) if Instant::now() < end => std::thread::sleep(Duration::from_millis(50)),
                 Err(error) => {
                     let remedy =

@@ -125,6 +125,48 @@ fn f36_without_127_0_0_1_the_launcher_names_the_other_loopback() {
     );
 }
 
+/// Closed ports at the other addresses of a name cost no time: each host says so at once.
+#[test]
+fn the_last_address_of_a_name_is_reached_soon() {
+    let names: String = (1..=8)
+        .map(|host| format!("127.0.0.{host} many\n"))
+        .collect();
+    let begin = format!(
+        "mount -t tmpfs none /tmp
+         printf '{names}' > /tmp/hosts
+         mount --bind /tmp/hosts /etc/hosts"
+    );
+    for (listen, call) in [("cat --listen", "cat"), ("ping --listen", "ping --count 1")] {
+        let script = format!(
+            "{begin}
+             $SUCI {listen} 127.0.0.8:7000 > /tmp/said & node=$!
+             until grep -q ':1B58 ' /proc/net/udp; do sleep 0.05; done
+             begun=$(date +%s%N)
+             echo data | $SUCI {call} many:7000
+             echo took $((($(date +%s%N) - begun) / 1000000)) ms
+             kill $node 2> /dev/null || true"
+        );
+        let said = said(&script);
+        let took = said.lines().find_map(|line| line.strip_prefix("took "));
+        let took = took.and_then(|took| took.strip_suffix(" ms")).unwrap();
+        println!("figure: {call}: {took} ms");
+        assert!(took.parse::<u64>().unwrap() < 4_000, "{call}: {said}");
+    }
+}
+
+/// A command that calls says why nothing goes out: a firewall is not the reason.
+#[test]
+fn commands_name_the_missing_route() {
+    for call in [
+        "ping --plain 192.0.2.1:7 --timeout 0.2",
+        "cat --plain 192.0.2.1:7 --connect-timeout 0.2",
+        "perf --plain 192.0.2.1:7",
+    ] {
+        let said = errors(&contained(&format!("$SUCI {call} < /dev/null")));
+        assert!(said.contains("Network is unreachable"), "{call}: {said}");
+    }
+}
+
 /// Ports and descriptors run out for different reasons, which have different remedies.
 #[test]
 fn the_launcher_names_the_remedy_of_each_cause() {
@@ -133,6 +175,13 @@ fn the_launcher_names_the_remedy_of_each_cause() {
     let text = errors(&done);
     assert!(
         text.contains("ip_local_port_range") && !text.contains("ulimit"),
+        "{text}"
+    );
+    // The processes have their ports, and the call of TCP between them gets none.
+    let done = contained(&format!("{narrow}\nexec $SUCI perf --seconds 0.01"));
+    let text = errors(&done);
+    assert!(
+        !done.status.success() && text.contains("ip_local_port_range"),
         "{text}"
     );
     let done = contained("ulimit -n 12\nexec $SUCI run -n 30 true");

@@ -189,6 +189,28 @@ fn commands_with_ids_take_keys_of_nodes() {
     );
 }
 
+/// An empty name is no key: the remedy is not that of a node's key.
+#[test]
+fn commands_say_that_a_blank_variable_names_no_file() {
+    for name in ["SUCI_NODE_KEY_FILE", "SUCI_KEY_FILE"] {
+        for (value, args) in [
+            ("", &["ping", "127.0.0.1:9"][..]),
+            (" ", &["ping", "--listen", "127.0.0.1:0"]),
+            ("", &["cat", "127.0.0.1:9"]),
+            (" ", &["perf", "127.0.0.1:9"]),
+        ] {
+            if (name, args[0]) == ("SUCI_KEY_FILE", "perf") {
+                // Without a server it does not come to the key.
+                continue;
+            }
+            let done = output(suci(args).env(name, value));
+            let said = errors(&done);
+            let told = format!("{name}={value}: it names no file: name one, or unset the variable");
+            assert!(said.contains(&told), "{args:?}: {said}");
+        }
+    }
+}
+
 /// One that calls an address has an ID that no file of public keys could name.
 #[test]
 fn commands_without_ids_say_that_keys_of_nodes_need_them() {

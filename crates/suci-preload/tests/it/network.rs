@@ -49,3 +49,17 @@ fn connections_between_hosts_go_between_nodes() {
     let ip = |v6| format!("{v6}");
     exchange([ip(pair.b_addr6()), ip(pair.a_addr6())], &pair);
 }
+
+/// F25: TCP's answer, and as soon.
+#[test]
+fn f25_a_node_without_route_is_told_at_once() {
+    let pair = Pair::new().unwrap();
+    let nodes = Nodes::new([pair.b_addr().to_string(), "192.0.2.1".to_owned()]);
+    let inner = plain_python(&["call_without_route", &nodes.ips[1]]);
+    let mut command = pair.b.command(inner.get_program());
+    nodes.set_up(0, command.args(inner.get_args()));
+    let begun = std::time::Instant::now();
+    let [_, warned] = run(&mut command);
+    assert_eq!(warned, "");
+    println!("figure: 3 calls in {} ms", begun.elapsed().as_millis());
+}

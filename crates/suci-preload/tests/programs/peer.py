@@ -482,6 +482,14 @@ def call_nobody(host):
     assert longest < 1, longest
 
 
+def call_without_route(host):
+    """A node to which no route leads, blocking or not: the kernel's answer, at once."""
+    for blocks in (True, False, True):
+        connection = socket.socket()
+        connection.setblocking(blocks)
+        assert connection.connect_ex((host, 80)) == errno.ENETUNREACH
+
+
 def call_events(host, port, count):
     """Many connections at once, none of which blocks."""
     poll = select.epoll()

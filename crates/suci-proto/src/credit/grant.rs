@@ -209,6 +209,13 @@ impl Grant {
         self.control.charged
     }
 
+    /// Returns the last number that the peer may use for control before one in each
+    /// [`CREDIT_LAPSE`].
+    #[must_use]
+    pub const fn last_control(&self) -> PacketNumber {
+        self.limit().saturating_add(self.control())
+    }
+
     /// Returns the number that the next announcement gives.
     pub(super) const fn next_control(&self) -> u64 {
         self.control.target

@@ -8,6 +8,10 @@ use crate::wire::EcnCounts;
 /// Probe timeouts in a row at which marking stops: one lost probe is no sign.
 const TIMEOUTS: u32 = 2;
 
+/// Losses in a row that stop marking, if no marked packet was acknowledged between them: packets
+/// without marks, which carry no messages, may be acknowledged all the time.
+const ALL_LOST: u32 = 10;
+
 /// CE marks in a row that stop marking: as many packets as RFC 9000 appendix A.4 tests a path with.
 const ALL_CONGESTED: u64 = 10;
 
@@ -31,6 +35,8 @@ enum EcnState {
     Marked {
         /// CE marks in a row while the window was small.
         congested: u64,
+        /// Losses since a marked packet was acknowledged.
+        lost: u32,
     },
     Stopped {
         /// When a marked PING is due, once the peer answered packets without marks.
@@ -40,7 +46,10 @@ enum EcnState {
 
 impl Default for EcnState {
     fn default() -> Self {
-        Self::Marked { congested: 0 }
+        Self::Marked {
+            congested: 0,
+            lost: 0,
+        }
     }
 }
 
@@ -77,6 +86,19 @@ impl EcnValidation {
         }
     }
 
+    /// Notes that packets, one or several, were declared lost at once.
+    pub(crate) fn on_lost(&mut self) {
+        if planted("marks-never-stop") {
+            return;
+        }
+        if let EcnState::Marked { lost, .. } = &mut self.state {
+            *lost = lost.saturating_add(1);
+            if *lost >= ALL_LOST {
+                self.state = EcnState::Stopped { trial_at: None };
+            }
+        }
+    }
+
     /// Notes that the peer acknowledged new packets at `now`, and counted `counts` marks on this
     /// connection so far. `is_small` returns whether the congestion window is no larger than the
     /// initial one; it is called only if there are new CE marks. Returns the sign of congestion in
@@ -103,9 +125,14 @@ impl EcnValidation {
         }
         self.congested = counts.ce;
         // These CE marks are of packets that were sent before marking stopped.
-        let EcnState::Marked { congested: in_row } = &mut self.state else {
+        let EcnState::Marked {
+            congested: in_row,
+            lost,
+        } = &mut self.state
+        else {
             return EcnSignal::Clear;
         };
+        *lost = 0;
         if !intact {
             *in_row = match is_small() {
                 true => in_row.saturating_add(congested),
@@ -184,6 +211,29 @@ mod tests {
         ecn.on_trial_sent(at(605));
         ecn.on_acked(at(606), counts(1, 0), || false);
         assert!(!ecn.is_stopped() && !ecn.trial_due(at(9_999)));
+    }
+
+    #[test]
+    fn f39_losses_between_which_no_mark_arrives_stop_the_marks() {
+        let mut ecn = EcnValidation::default();
+        let lose = |ecn: &mut EcnValidation, seconds: u64, counts| {
+            for _ in 1..ALL_LOST {
+                ecn.on_lost();
+                ecn.on_acked(at(seconds), counts, || false);
+            }
+            assert!(!ecn.is_stopped());
+        };
+        // Packets without marks are acknowledged between the losses.
+        lose(&mut ecn, 1, counts(1, 0));
+        // A marked packet arrived, then one with CE.
+        ecn.on_acked(at(2), counts(2, 0), || false);
+        lose(&mut ecn, 2, counts(2, 0));
+        ecn.on_acked(at(3), counts(2, 1), || false);
+        lose(&mut ecn, 3, counts(2, 1));
+        ecn.on_lost();
+        assert!(ecn.is_stopped());
+        ecn.on_acked(at(4), counts(2, 1), || false);
+        assert!(ecn.trial_due(at(4)), "the peer answers");
     }
 
     #[test]

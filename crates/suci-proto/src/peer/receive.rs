@@ -587,6 +587,9 @@ impl Connection {
         let rtt = self.recovery.rtt();
         let round_trip = rtt.has_sample().then(|| rtt.min());
         self.grant.on_path(now, round_trip, now.since(arrived));
+        // The peer has no number left to ask again if the answer is lost. Therefore the answer is
+        // to be acknowledged.
+        self.pending.ping |= *numbers.end() >= self.grant.last_control();
         shared
             .shares
             .on_drained(&mut self.grant, numbers, kind, now);
@@ -607,7 +610,7 @@ impl Connection {
         };
         let is_bound = size > 0 && self.bounds.admit(size, self.params.max_datagram);
         // Packets that the grant allows may be under way with the size before, and no others.
-        let allowed = self.grant.limit().saturating_add(self.grant.control());
+        let allowed = self.grant.last_control();
         let answer = SocketReturn {
             generation,
             highest,
@@ -700,6 +703,7 @@ impl Connection {
             return;
         };
         shared.counters.packets_lost += u64::from(lost.packets);
+        self.ecn.on_lost();
         let too_large = lost.largest_size > self.mtu.current();
         let fell = self.mtu.on_lost(now, lost.largest_size, sent_at);
         if fell {

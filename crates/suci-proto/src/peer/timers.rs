@@ -88,7 +88,6 @@ impl Peer {
         };
         if self.put_off && !self.life.is_refused_for_good() {
             limits.silence_timeout = self.options.silence_timeout.max(PUT_OFF);
-            limits.give_up_after = self.options.give_up_after.max(PUT_OFF);
         }
         limits
     }

@@ -6,7 +6,7 @@ use suci_proto::limits::COOKIE_LIFETIME;
 use suci_proto::time::Duration;
 use suci_proto::types::Incarnation;
 use suci_proto::wire::{self, CrcScope, Header, Hello, PacketType};
-use suci_proto::{AcceptPolicy, Config, Event, RefusedReason};
+use suci_proto::{AcceptPolicy, Config, EndReason, Event, RefusedReason};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -106,6 +106,39 @@ fn f02_newcomers_beyond_the_cap_are_refused_and_the_connected_kept() {
     assert_eq!(net.engine(0).peers().count(), 3);
     (1..=3).for_each(|client| exchange(&mut net, client));
     assert!(net.events(0).iter().all(|e| matches!(e, Event::Up { .. })));
+}
+
+/// F02: who finds no room is not lost, and gives up at its own limit, however short that is.
+#[test]
+fn f02_a_newcomer_without_room_gives_up_in_time() {
+    let limit = 4 * SECOND;
+    let mut net = Net::new(3, |host| match host {
+        0 => Config {
+            accept: AcceptPolicy::Anyone,
+            max_peers: 1,
+            ..Config::default()
+        },
+        _ => Config {
+            silence_timeout: SECOND,
+            give_up_after: limit,
+            ..Config::default()
+        },
+    });
+    exchange(&mut net, 1);
+    net.send(2, id(0), message(b"too late"));
+    net.run(limit - SECOND / 10);
+    let refused = Event::Refused {
+        node: id(0),
+        reason: RefusedReason::TooManyPeers,
+    };
+    assert_eq!(net.events(2), [refused]);
+    net.run(SECOND / 5);
+    let events = net.events(2);
+    let silent = EndReason::Silent;
+    assert!(
+        matches!(&events[..], [Event::Ended { reason, .. }] if *reason == silent),
+        "{events:?}"
+    );
 }
 
 /// F16: a process is stopped in the middle of a cycle, after it drained its socket and before it

@@ -1,7 +1,7 @@
 //! Collective operations of teams, and the deprecated ones of active sets.
 
 use super::{TeamHandle, export, value_types};
-use crate::arguments::{check, length};
+use crate::arguments::{check, distance, length};
 use crate::fatal;
 use crate::numbers::{Complex, LongDouble};
 use crate::runtime::runtime;
@@ -112,6 +112,9 @@ unsafe fn alltoalls<T: Element>(
     check(source, all, "source");
     if dst < 1 || sst < 1 {
         fatal!("the strides are {dst} and {sst}: pass 1 or more");
+    }
+    for stride in [dst, sst] {
+        distance::<T>(stride, all);
     }
     let strided = |index: usize, stride: isize| index.cast_signed().wrapping_mul(stride);
     let element = |index| {

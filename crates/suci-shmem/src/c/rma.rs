@@ -3,7 +3,7 @@
 //! A non-blocking put does what a blocking one does, which returns before the target has it.
 
 use super::{Ctx, export, export_with_context, value_types};
-use crate::arguments::{check, check_aligned, length};
+use crate::arguments::{check, check_aligned, distance, length};
 use crate::fabric::{Fabric, Strides};
 use crate::fatal;
 use crate::numbers::LongDouble;
@@ -66,21 +66,17 @@ impl<T> Move<T> {
     unsafe fn iput(self, strides: (isize, isize)) {
         let both = (self.dest.cast(), self.source.cast());
         let elements = (size_of::<T>(), self.count);
+        let strides = of_elements::<T>(strides, self.count);
         // SAFETY: the caller's promise.
-        unsafe {
-            self.fabric
-                .put_strided(self.pe, both, of_elements::<T>(strides), elements)
-        };
+        unsafe { self.fabric.put_strided(self.pe, both, strides, elements) };
     }
 
     unsafe fn iget(self, strides: (isize, isize)) {
         let both = (self.dest.cast(), self.source.cast());
         let elements = (size_of::<T>(), self.count);
+        let strides = of_elements::<T>(strides, self.count);
         // SAFETY: the caller's promise.
-        unsafe {
-            self.fabric
-                .get_strided(self.pe, both, of_elements::<T>(strides), elements)
-        };
+        unsafe { self.fabric.get_strided(self.pe, both, strides, elements) };
     }
 
     unsafe fn put_signal(self, (word, value, op): (*mut u64, u64, c_int)) {
@@ -113,15 +109,10 @@ unsafe fn g<T>(ctx: Ctx, source: *const T, pe: c_int) -> T {
     }
 }
 
-fn of_elements<T>((dest, source): (isize, isize)) -> Strides {
-    let bytes = |stride: isize| {
-        let bytes = usize::try_from(stride).ok().filter(|stride| *stride > 0);
-        let bytes = bytes.and_then(|stride| stride.checked_mul(size_of::<T>()));
-        bytes.unwrap_or_else(|| fatal!("the stride is {stride}: pass 1 or more"))
-    };
+fn of_elements<T>((dest, source): (isize, isize), count: usize) -> Strides {
     Strides {
-        dest: bytes(dest),
-        source: bytes(source),
+        dest: distance::<T>(dest, count),
+        source: distance::<T>(source, count),
     }
 }
 

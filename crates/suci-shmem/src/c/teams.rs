@@ -31,7 +31,7 @@ unsafe fn contexts(config: *const Config, mask: c_long) -> c_int {
         return 0;
     }
     // SAFETY: the caller's promise.
-    unsafe { (*config).num_contexts }
+    unsafe { config.read_unaligned().num_contexts }
 }
 
 fn number(value: usize) -> c_int {
@@ -53,7 +53,8 @@ export!(["team_get_config"]
         return -1;
     }
     if config_mask != 0 {
-        (*config).num_contexts = team.contexts;
+        let num_contexts = team.contexts;
+        config.write_unaligned(Config { num_contexts });
     }
     0
 });
@@ -72,7 +73,7 @@ config: *const Config, config_mask: c_long, new_team: *mut TeamHandle) -> c_int 
     };
     let teams = [(members, contexts(config, config_mask))];
     match split(&parent, teams) {
-        Some([handle]) => *new_team = handle,
+        Some([handle]) => new_team.write_unaligned(handle),
         None => return -1,
     }
     0
@@ -92,8 +93,8 @@ yaxis_mask: c_long, yaxis_team: *mut TeamHandle) -> c_int {
     let y = (y, contexts(yaxis_config, yaxis_mask));
     match split(&parent, [x, y]) {
         Some([x, y]) => {
-            *xaxis_team = x;
-            *yaxis_team = y;
+            xaxis_team.write_unaligned(x);
+            yaxis_team.write_unaligned(y);
         }
         None => return -1,
     }

@@ -192,6 +192,7 @@ static void test_teams(void)
 {
     shmem_team_t even, row, column, pair;
     shmem_team_config_t config = { 3 }, got = { 0 };
+    char packed[sizeof got + 1];
     shmem_ctx_t ctx;
     int size = (n + 1) / 2;
 
@@ -209,6 +210,10 @@ static void test_teams(void)
         long sum = -1, one = me;
         check(shmem_team_my_pe(even) == me / 2 && shmem_team_n_pes(even) == size);
         check(shmem_team_get_config(even, SHMEM_TEAM_NUM_CONTEXTS, &got) == 0);
+        /* Also within a packed structure. */
+        check(shmem_team_get_config(even, SHMEM_TEAM_NUM_CONTEXTS,
+                                    (shmem_team_config_t *)(packed + 1)) == 0);
+        check(memcmp(packed + 1, &got, sizeof got) == 0);
         check(got.num_contexts == 3);
         check(shmem_long_sum_reduce(even, &sum, &one, 1) == 0 && sum == (long)size * (size - 1));
         /* Numbers of processes are those of the context's team. */

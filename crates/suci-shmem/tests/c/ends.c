@@ -110,6 +110,14 @@ int main(int argc, char **argv)
         shmem_info_get_name(NULL);
     if (strcmp(what, "huge") == 0)
         shmem_long_max_reduce(SHMEM_TEAM_WORLD, sums, ones, SIZE_MAX / 4);
+    if (strcmp(what, "huge-gather") == 0)
+        shmem_char_fcollect(SHMEM_TEAM_WORLD, (char *)sums, (char *)ones, SIZE_MAX / 4);
+    if (strcmp(what, "far-put") == 0)
+        shmem_long_iput(&flag, ones, PTRDIFF_MAX / 4, 1, 3, shmem_my_pe());
+    if (strcmp(what, "far-get") == 0)
+        shmem_long_iget(sums, &flag, 1, PTRDIFF_MAX / 4, 3, 1);
+    if (strcmp(what, "far-all") == 0)
+        shmem_long_alltoalls(SHMEM_TEAM_WORLD, sums, ones, PTRDIFF_MAX, 1, 1);
     if (strcmp(what, "stride") == 0)
         shmem_long_alltoalls(SHMEM_TEAM_WORLD, sums, ones, 0, 1, 1);
     if (strncmp(what, "after", 5) == 0) {

@@ -197,6 +197,9 @@ fn oshrun_takes_its_options_in_any_order() {
     for options in [
         &["-np", "2"] as &[&str],
         &["--plain", "-np", "2"],
+        &["-np=2", "--plain"],
+        &["--np=2"],
+        &["-np2", "--"],
         &["--faults", "loss=0", "-np", "2", "--"],
         &["--kill-on-failure", "--processes", "2"],
     ] {

@@ -261,6 +261,34 @@ fn a_batch_that_panics_keeps_what_it_accepted() {
     assert_eq!(take(&mut b).payload, b"last");
 }
 
+/// A panic of the program's function goes on in the caller, whichever thread ran the function. The
+/// node works on.
+#[test]
+fn a_panic_in_a_change_of_options_is_the_callers() {
+    let mut a = builder(0).open().unwrap();
+    let b = builder(1).open_threads(1).unwrap();
+    a.add_peer(NodeId(1), b.local_addr()).unwrap();
+    b.add_peer(NodeId(0), a.local_addr()).unwrap();
+    let stop = |options: &mut suci::PeerOptions| {
+        options.keep_alive = true;
+        std::panic::resume_unwind(Box::new("stop"));
+    };
+    let changes: [&dyn Fn() -> Result<(), Error>; 2] =
+        [&|| a.peer(NodeId(1)).configure(stop), &|| {
+            b.peer(NodeId(0)).configure(stop)
+        }];
+    for change in changes {
+        let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(change)).unwrap_err();
+        assert_eq!(panic.downcast_ref(), Some(&"stop"));
+    }
+    assert!(!a.peer(NodeId(1)).options().unwrap().keep_alive);
+    assert!(!b.peer(NodeId(0)).options().unwrap().keep_alive);
+    b.send(NodeId(0), "b works").unwrap();
+    assert_eq!(take(&mut a).payload, "b works");
+    a.send(NodeId(1), "a works").unwrap();
+    assert_eq!(b.recv_timeout(LONG).unwrap().unwrap().payload, "a works");
+}
+
 #[test]
 fn send_timeout_waits_for_room() {
     let mut a = builder(0).send_queue(1 << 16).open().unwrap();

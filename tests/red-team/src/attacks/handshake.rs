@@ -135,6 +135,10 @@ pub(super) fn forged_cookies(setting: Setting) -> Result<Report, String> {
     scene.finish()
 }
 
+/// Callers that say hello again and again and never go on: more than may wait. One that repeats
+/// its HELLO keeps its place.
+const SLOW_CALLERS: u64 = 4_096;
+
 pub(super) fn slow_handshakes(setting: Setting) -> Result<Report, String> {
     let mut scene = Scene::new(setting)?;
     let stop = Arc::new(AtomicBool::new(false));
@@ -145,7 +149,8 @@ pub(super) fn slow_handshakes(setting: Setting) -> Result<Report, String> {
         while !stopped.load(Ordering::Relaxed) {
             for _ in 0..BURST {
                 sent += 1;
-                let call = hello(NOBODY + sent as u32, sent);
+                let caller = sent % SLOW_CALLERS;
+                let call = hello(NOBODY + caller as u32, caller);
                 socket.send_to(&call, victim).map_err(text)?;
             }
             std::thread::sleep(Duration::from_millis(2));
