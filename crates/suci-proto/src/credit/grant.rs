@@ -209,11 +209,14 @@ impl Grant {
         self.control.charged
     }
 
-    /// Returns the last number that the peer may use for control before one in each
-    /// [`CREDIT_LAPSE`].
+    /// Returns true if the peer has no number after this one, as far as it was told, but one in
+    /// each [`CREDIT_LAPSE`].
     #[must_use]
-    pub const fn last_control(&self) -> PacketNumber {
-        self.limit().saturating_add(self.control())
+    pub fn is_last(&self, number: PacketNumber) -> bool {
+        self.announced.is_some_and(|announced| {
+            let end = announced.limit_end.saturating_add(self.control.target);
+            number.saturating_add(1) >= end
+        })
     }
 
     /// Returns the number that the next announcement gives.

@@ -198,11 +198,18 @@ impl World {
     /// bytes.
     fn deliver_ping(&mut self, size: usize) {
         let connection = self.peer(0, 1).connection.as_ref().unwrap();
+        let number = connection.grant.drained_end();
+        self.deliver_ping_of(number, size);
+    }
+
+    /// The same under this number.
+    fn deliver_ping_of(&mut self, number: u64, size: usize) {
+        let connection = self.peer(0, 1).connection.as_ref().unwrap();
         let header = Header {
             kind: PacketType::Data,
             scope: CrcScope::Datagram,
             index: connection.local.index,
-            number: connection.grant.drained_end(),
+            number,
             tag: connection.local.tag,
         };
         let mut bytes = Vec::new();
@@ -567,6 +574,22 @@ fn f19_f21_a_node_without_numbers_answers_a_question() {
         world.now += wait;
         world.deliver_ping(0);
         assert_eq!(world.outgoing(0).len(), answers, "{wait:?}");
+    }
+}
+
+/// A peer that used its last number cannot ask again if the answer is lost. So the answer goes
+/// again until it is acknowledged.
+#[test]
+fn f19_f21_the_answer_to_the_last_number_of_a_peer_is_repeated() {
+    for (before_last, repeated) in [(1, false), (0, true)] {
+        let mut world = connected();
+        let grant = &world.peer(0, 1).connection.as_ref().unwrap().grant;
+        let last = (0..).find(|number| grant.is_last(*number)).unwrap();
+        world.deliver_ping_of(last - before_last, 0);
+        assert_eq!(world.outgoing(0).len(), 1, "the answer, which is lost");
+        let sent = world.seen.len();
+        world.run_but(SECOND, |packet| packet.from == 0);
+        assert_eq!(world.seen.len() > sent, repeated, "{before_last}");
     }
 }
 

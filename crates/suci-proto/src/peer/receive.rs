@@ -589,7 +589,7 @@ impl Connection {
         self.grant.on_path(now, round_trip, now.since(arrived));
         // The peer has no number left to ask again if the answer is lost. Therefore the answer is
         // to be acknowledged.
-        self.pending.ping |= *numbers.end() >= self.grant.last_control();
+        self.pending.ping |= self.grant.is_last(*numbers.end());
         shared
             .shares
             .on_drained(&mut self.grant, numbers, kind, now);
@@ -610,7 +610,7 @@ impl Connection {
         };
         let is_bound = size > 0 && self.bounds.admit(size, self.params.max_datagram);
         // Packets that the grant allows may be under way with the size before, and no others.
-        let allowed = self.grant.last_control();
+        let allowed = self.grant.limit().saturating_add(self.grant.control());
         let answer = SocketReturn {
             generation,
             highest,
