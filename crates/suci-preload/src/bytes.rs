@@ -612,9 +612,9 @@ unsafe extern "C-unwind" fn epoll_ctl(
     // SAFETY: the program's own arguments.
     let done = unsafe { (next().epoll_ctl)(epoll, operation, fd, event) };
     if done == 0 {
-        // SAFETY: the kernel took it.
         let event = match operation {
             libc::EPOLL_CTL_DEL => None,
+            // SAFETY: null, or the event that the kernel just read.
             _ => unsafe { event.as_ref().copied() },
         };
         waits::registered(epoll, fd, event);

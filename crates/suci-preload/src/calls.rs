@@ -1,6 +1,6 @@
 //! Reading and writing past the kernel.
 
-use crate::direct::{self, Awaited, Buffers, Call, KernelWait};
+use crate::direct::{self, Awaited, Buffers, DirectCall, KernelWait};
 use crate::kernel;
 use crate::link::{Link, Passed};
 use crate::waits;
@@ -97,7 +97,7 @@ pub(crate) unsafe fn receive(
     if to.is_full() {
         return None;
     }
-    let call = Call::begin(link)?;
+    let call = DirectCall::begin(link)?;
     match link.receive(&mut to) {
         Passed::Bytes(bytes) => return Some(Done::Bytes(bytes)),
         Passed::Kernel => return None,
@@ -147,7 +147,7 @@ pub(crate) unsafe fn send(fd: c_int, link: &Arc<Link>, parts: &[iovec], flags: c
     if flags & !SENDS != 0 {
         return none;
     }
-    let Some(call) = Call::begin(link) else {
+    let Some(call) = DirectCall::begin(link) else {
         return none;
     };
     let all: usize = parts.iter().map(|part| part.iov_len).sum();
@@ -249,7 +249,7 @@ pub(crate) fn in_kernel(
 ) -> ssize_t {
     let blocks = matches!(Patience::of(fd, flags, Timeout::Recv), Patience::Within(_));
     let is_plain = flags & !RECEIVES == 0;
-    // What is kept, a call with these flags finds in the kernel only.
+    // A call with these flags finds bytes that are kept in the kernel only.
     let wait = (blocks || !is_plain).then(KernelWait::begin);
     if blocks {
         // Another thread may have left the node alone.

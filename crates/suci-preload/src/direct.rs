@@ -1,11 +1,11 @@
 //! The way past the kernel: connections by the descriptors of the program, and which of them keep
 //! what arrived for a call of the program.
 //!
-//! What arrives is *kept* if a thread of the program received it, in a call of this library that is
-//! going to see it or be followed by one that does. In all other cases it is written to the
-//! program's socket of the kernel at once. What no call took within a few milliseconds is written
-//! there, too. So a program that reads or waits in ways that this library does not know misses
-//! nothing.
+//! Bytes that arrive are *kept* if a thread of the program received them, in a call of this library
+//! that is going to see them or be followed by one that does. In all other cases they are written
+//! to the program's socket of the kernel at once. Bytes that no call took within a few milliseconds
+//! are written there, too. So a program that reads or waits in ways that this library does not know
+//! misses nothing.
 //!
 //! Bytes keep their order. A call takes kept bytes only if the program has read all bytes that went
 //! through the kernel, as far as this library saw; and it sends past the kernel only if nothing
@@ -39,7 +39,7 @@ static KERNEL_WAITS: AtomicUsize = AtomicUsize::new(0);
 
 /// The state of this process; null until it is used. The child of a fork begins anew, since a
 /// thread of its parent may have locked it.
-static STATE: AtomicPtr<State> = AtomicPtr::new(std::ptr::null_mut());
+static STATE: AtomicPtr<DirectState> = AtomicPtr::new(std::ptr::null_mut());
 
 thread_local! {
     /// This thread runs a call that serves the node.
@@ -47,7 +47,7 @@ thread_local! {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct DirectState {
     by_descriptor: Mutex<BTreeMap<c_int, (u64, Arc<Link>)>>,
     /// Clients that the program has not accepted yet, by the address of this library's end.
     clients: Mutex<BTreeMap<SocketAddr, Arc<Link>>>,
@@ -59,13 +59,13 @@ struct State {
     epolls: Mutex<BTreeMap<c_int, Registrations>>,
 }
 
-fn state() -> &'static State {
+fn state() -> &'static DirectState {
     let found = STATE.load(Ordering::Acquire);
     if !found.is_null() {
         // SAFETY: not null, so it was leaked below.
         return unsafe { &*found };
     }
-    let new = Box::into_raw(Box::<State>::default());
+    let new = Box::into_raw(Box::<DirectState>::default());
     match STATE.compare_exchange(
         std::ptr::null_mut(),
         new,
@@ -184,11 +184,11 @@ pub(crate) fn link(fd: c_int) -> Option<Arc<Link>> {
 
 /// A call of the program that serves the node. Calls of this library within are not the program's.
 #[derive(Debug)]
-pub(crate) struct Call<'a> {
+pub(crate) struct DirectCall<'a> {
     attendance: Option<Attendance<'a>>,
 }
 
-impl<'a> Call<'a> {
+impl<'a> DirectCall<'a> {
     /// Begins a call for a connection. Returns nothing if the node cannot be served by it.
     pub(crate) fn begin(link: &'a Link) -> Option<Self> {
         let attendance = link.node().attend()?;
@@ -204,7 +204,7 @@ impl<'a> Call<'a> {
     }
 }
 
-impl Drop for Call<'_> {
+impl Drop for DirectCall<'_> {
     fn drop(&mut self) {
         if let Some(attendance) = &self.attendance
             && KERNEL_WAITS.load(Ordering::SeqCst) > 0

@@ -4,9 +4,9 @@
 //! # How it works
 //!
 //! The program keeps its TCP sockets. Where one would reach another node, its other end is in this
-//! process: a socket on the loopback interface, which this library copies to and from a
-//! [`SuciStream`](suci_sockets::SuciStream). So the kernel serves `dup`, `shutdown`, `sendfile`, all
-//! options and the children of a fork. The usual calls that read, write and wait go past it
+//! process: a socket on the loopback interface. This library copies between it and a
+//! [`SuciStream`](suci_sockets::SuciStream). So the kernel serves `dup`, `shutdown`, `sendfile`,
+//! all options and the children of a fork. The usual calls that read, write and wait go past it
 //! (`bytes.rs`):
 //!
 //! * **Writing**: the call gives its bytes to the stream, and its thread sends them. The kernel's

@@ -107,7 +107,7 @@ pub(crate) struct Flow {
     is_finished: bool,
     /// The kernel may hold bytes that the program wrote.
     is_behind: bool,
-    /// What the program sends goes through the kernel, until that is empty.
+    /// The program's bytes go through the kernel until that is empty.
     is_kernels: bool,
     entry: Entry,
 }

@@ -4,7 +4,7 @@
 //! one of its connections keeps something or the kernel has something for it, and then adds what is
 //! kept to the kernel's answer.
 
-use crate::direct::{self, Awaited, Call, KernelWait};
+use crate::direct::{self, Awaited, DirectCall, KernelWait};
 use crate::link::Link;
 use crate::process;
 use libc::{c_int, epoll_event, fd_set, pollfd, sigset_t};
@@ -48,7 +48,7 @@ fn serve(
     deadline: Option<Instant>,
     ready: impl FnMut() -> bool,
 ) -> Answer {
-    let Some(call) = Call::begin(link) else {
+    let Some(call) = DirectCall::begin(link) else {
         return Answer::InKernel;
     };
     let Some(attendance) = call.attendance() else {
@@ -184,6 +184,25 @@ impl Sets {
         // SAFETY: the descriptor is below the count, which is at most that of a set.
         set.is_some_and(|set| unsafe { libc::FD_ISSET(fd, set) })
     }
+
+    /// The same question, for `poll`.
+    fn polled(&self) -> Vec<pollfd> {
+        let mut polled = Vec::new();
+        for fd in 0..self.count {
+            let events = [libc::POLLIN, libc::POLLOUT, libc::POLLPRI];
+            let wanted = events.into_iter().enumerate();
+            let wanted = wanted.filter(|(index, _)| self.has(*index, fd));
+            let events = wanted.fold(0, |all, (_, event)| all | event);
+            if events != 0 {
+                polled.push(pollfd {
+                    fd,
+                    events,
+                    revents: 0,
+                });
+            }
+        }
+        polled
+    }
 }
 
 /// Waits as `select` does. Returns nothing if no descriptor is one of a connection. `kernel` is
@@ -201,8 +220,8 @@ pub(crate) fn select(
     let mut links = Vec::new();
     let mut places = Vec::new();
     for fd in 0..sets.count {
-        // SAFETY: below the count of a set.
         if direct::is_marked(fd)
+            // SAFETY: `fd` is below the count, which is at most that of a set.
             && unsafe { libc::FD_ISSET(fd, read) }
             && let Some(link) = direct::link(fd)
         {
@@ -213,20 +232,7 @@ pub(crate) fn select(
     if links.is_empty() {
         return None;
     }
-    let mut polled = Vec::new();
-    for fd in 0..sets.count {
-        let events = [libc::POLLIN, libc::POLLOUT, libc::POLLPRI];
-        let wanted = events.into_iter().enumerate();
-        let wanted = wanted.filter(|(index, _)| sets.has(*index, fd));
-        let events = wanted.fold(0, |all, (_, event)| all | event);
-        if events != 0 {
-            polled.push(pollfd {
-                fd,
-                events,
-                revents: 0,
-            });
-        }
-    }
+    let mut polled = sets.polled();
     let asked = sets.sets;
     let is_ready = || links.iter().any(|it| it.link().keeping.has_bytes());
     let deadline = deadline(limit);

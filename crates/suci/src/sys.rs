@@ -116,7 +116,8 @@ pub(crate) fn sleep_on(
 pub(crate) enum Slept {
     /// A signal's handler ran.
     Interrupted,
-    /// What of the node's is ready, and whether one of the others is; nothing, if the time is over.
+    /// The descriptors of the node that are ready, and whether one of the others is. None is if the
+    /// time is over.
     Woken { ready: Ready, others: bool },
 }
 

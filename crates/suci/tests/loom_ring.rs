@@ -46,7 +46,7 @@ use ownership_lock::OwnershipLock;
 use parker::Parker;
 use readiness::Readiness;
 use ring::Ring;
-use serving::{Serving, Work};
+use serving::{Remaining, Serving};
 use sleepers::{Registration, Sleepers};
 use std::task::{Context, Poll, Wake, Waker};
 
@@ -251,7 +251,7 @@ fn a_dozing_thread_gets_its_work() {
     });
 }
 
-/// Work that is left while a call attends is done by that call or by the I/O thread, which sleeps.
+/// Remaining that is left while a call attends is done by that call or by the I/O thread, which sleeps.
 #[test]
 fn work_that_is_left_during_a_call_is_done() {
     bounded(|| {
@@ -275,7 +275,7 @@ fn work_that_is_left_during_a_call_is_done() {
                 || work.load(Ordering::Relaxed),
                 |_| {
                     work.store(false, Ordering::Relaxed);
-                    Work::Done
+                    Remaining::Done
                 },
             )
         });
@@ -283,7 +283,7 @@ fn work_that_is_left_during_a_call_is_done() {
         shared.1.swap(true, Ordering::Relaxed);
         let wake = sleeper.clone();
         shared.0.notify(|| (), || wake.unpark());
-        assert_ne!(call.join().unwrap(), Work::Left);
+        assert_ne!(call.join().unwrap(), Remaining::Left);
         // Either it is done by now, or the I/O thread was woken and does it.
         let woken = shared.1.load(Ordering::Relaxed);
         if !woken {
@@ -315,7 +315,7 @@ fn a_caller_that_waits_gets_its_work() {
                 serving.park_caller(|| !work.load(Ordering::Relaxed), thread::park);
             }
             drop(place);
-            serving.leave(|| work.load(Ordering::Relaxed), |_| Work::Done);
+            serving.leave(|| work.load(Ordering::Relaxed), |_| Remaining::Done);
         });
         let sleeper = caller.thread().clone();
         // A swap, as loom concludes nothing about the order of a store and another thread's swap.

@@ -16,7 +16,7 @@ use suci_proto::time::{Instant, earlier};
 /// If a sleep ends sooner than this, a datagram was waiting already, and more are likely to follow.
 const AT_ONCE: Duration = Duration::from_micros(5);
 
-/// What a sleep on descriptors waits for. The driver may be used by others meanwhile.
+/// The input that a sleep on descriptors waits for. The driver may be used by others meanwhile.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlannedSleep {
     pub(crate) interest: sys::Interest,

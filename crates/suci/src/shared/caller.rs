@@ -3,7 +3,7 @@
 
 use super::SharedNode;
 use super::inner::Inner;
-use super::serving::Work;
+use super::serving::Remaining;
 use super::shard::Shard;
 use super::thread::{After, Nap, Worker};
 use crate::clock::{Clock, Deadline};
@@ -145,8 +145,8 @@ impl Attendance<'_> {
         self.sends.set(Some((bytes, Clock.now(), more)));
     }
 
-    /// Notes that the call waits for several connections. It takes all that has arrived, and not the
-    /// first message for itself: so the program can answer them together.
+    /// Notes that the call waits for several connections. It takes all that has arrived, not the
+    /// first message for itself, so the program can answer them together.
     pub fn takes_all(&self) {
         self.is_wide.set(true);
     }
@@ -173,13 +173,13 @@ impl Attendance<'_> {
     }
 
     /// Sends what calls left, unless it waits for the next call.
-    fn send(&self, state: &mut Option<Box<Worker>>) -> Work {
+    fn send(&self, state: &mut Option<Box<Worker>>) -> Remaining {
         let sends = self.sends.take();
         if let (Some(worker), Some((bytes, began, more))) = (state.as_mut(), sends)
             && worker.keeps(began, bytes, more)
             && self.is_looked_after()
         {
-            return Work::Waits;
+            return Remaining::Waits;
         }
         for _ in 0..MAX_TURNS {
             if let Some(worker) = state {
@@ -187,19 +187,19 @@ impl Attendance<'_> {
             }
             let after = self.turn(state);
             let (Some(after), Some(worker)) = (after, state.as_mut()) else {
-                return Work::Left;
+                return Remaining::Left;
             };
             if after == After::Sleep {
                 if sends.is_some() {
                     worker.on_sent();
                 }
                 return match self.shard.sleeps_past(worker.due()) {
-                    true => Work::Left,
-                    false => Work::Done,
+                    true => Remaining::Left,
+                    false => Remaining::Done,
                 };
             }
         }
-        Work::Left
+        Remaining::Left
     }
 
     /// Whether only bytes of sockets are left, and the I/O thread looks soon whether somebody sends
@@ -217,7 +217,7 @@ impl Drop for Attendance<'_> {
         let work = shard
             .serving
             .leave(|| shard.has_work(), |state| self.send(state));
-        if work == Work::Left {
+        if work == Remaining::Left {
             shard.rouse();
         }
     }

@@ -189,9 +189,9 @@ impl Meeting {
 }
 
 /// Calls the meetings off when its thread panics: other threads would wait there for ever.
-struct Attendance<'a>([&'a Meeting; 2]);
+struct MeetingGuard<'a>([&'a Meeting; 2]);
 
-impl Drop for Attendance<'_> {
+impl Drop for MeetingGuard<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             for meeting in self.0 {
@@ -206,7 +206,7 @@ fn a_thread_that_panics_keeps_nobody_waiting() {
     let meeting = Meeting::default();
     std::thread::scope(|scope| {
         let other = scope.spawn(|| {
-            let _attendance = Attendance([&meeting, &meeting]);
+            let _attendance = MeetingGuard([&meeting, &meeting]);
             panic!("on purpose");
         });
         let waits = scope.spawn(|| meeting.meet(2));
@@ -230,7 +230,7 @@ fn rates(processors: &[usize], lasts: Duration) -> Rates {
             .map(|(index, (shard, processor))| {
                 let (start, end, hub) = (&start, &end, hub.clone());
                 scope.spawn(move || {
-                    let _attendance = Attendance([start, end]);
+                    let _attendance = MeetingGuard([start, end]);
                     pin(*processor);
                     let mut half = Half::new(&hub, shard, index, threads);
                     let (mut all, mut lasted) = (Vec::new(), Duration::ZERO);

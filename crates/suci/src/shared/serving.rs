@@ -1,7 +1,7 @@
 //! Which thread serves a shard: its I/O thread, or a caller that waits for the shard.
 //!
-//! Whoever holds the shard's state may run its cycle. Two threads may sleep on behalf of the shard,
-//! and neither holds the state meanwhile:
+//! The thread that holds the shard's state may run its cycle. Two threads may sleep on behalf of
+//! the shard, and neither holds the state meanwhile:
 //!
 //! * One caller at a time *waits*: it runs cycles and sleeps on the socket until it has what it
 //!   waits for.
@@ -25,7 +25,7 @@ const MAX_CYCLES: usize = 4;
 
 /// How a call at its end has served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Work {
+pub(crate) enum Remaining {
     /// It did all that it found.
     Done,
     /// The rest may wait for the next call, or for the I/O thread to look.
@@ -143,26 +143,30 @@ impl<T> Serving<T> {
     pub(crate) fn leave(
         &self,
         has_work: impl Fn() -> bool,
-        mut serve: impl FnMut(&mut Option<T>) -> Work,
-    ) -> Work {
+        mut serve: impl FnMut(&mut Option<T>) -> Remaining,
+    ) -> Remaining {
         // A read-modify-write, as the next line in `notify` reads it.
         self.attending.fetch_sub(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         for _ in 0..MAX_CYCLES {
             if !has_work() {
-                return Work::Done;
+                return Remaining::Done;
             }
             let Some(mut held) = self.try_take() else {
                 // The holder looks for work after it has given the state back.
-                return Work::Done;
+                return Remaining::Done;
             };
             let work = serve(&mut held);
             drop(held);
             fence(Ordering::SeqCst);
-            if work != Work::Done {
+            if work != Remaining::Done {
                 return work;
             }
         }
-        if has_work() { Work::Left } else { Work::Done }
+        if has_work() {
+            Remaining::Left
+        } else {
+            Remaining::Done
+        }
     }
 }

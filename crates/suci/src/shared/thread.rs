@@ -72,7 +72,7 @@ pub(super) struct Worker {
     pub(super) guard: ThreadGuard,
 }
 
-/// What follows a turn.
+/// The step that follows a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum After {
     /// Another turn.
@@ -108,7 +108,7 @@ impl Nap {
     }
 }
 
-/// What was left because the program does not take what came before.
+/// Work that was left because the program does not take earlier messages.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Left {
     pub(super) messages: bool,
