@@ -251,7 +251,7 @@ fn a_dozing_thread_gets_its_work() {
     });
 }
 
-/// Remaining that is left while a call attends is done by that call or by the I/O thread, which sleeps.
+/// Work that is left while a call attends is done by that call or by the I/O thread, which sleeps.
 #[test]
 fn work_that_is_left_during_a_call_is_done() {
     bounded(|| {
