@@ -103,7 +103,7 @@ pub(crate) fn epolls() -> MutexGuard<'static, BTreeMap<c_int, Registrations>> {
 
 /// Has the I/O thread of a connection's node serve it.
 pub(crate) fn hand_back(link: &Link) {
-    if let Some(attendance) = link.node().attend() {
+    if let Some(attendance) = Attendance::begin(link.node()) {
         attendance.hand_back();
     }
 }
@@ -191,7 +191,7 @@ pub(crate) struct DirectCall<'a> {
 impl<'a> DirectCall<'a> {
     /// Begins a call for a connection. Returns nothing if the node cannot be served by it.
     pub(crate) fn begin(link: &'a Link) -> Option<Self> {
-        let attendance = link.node().attend()?;
+        let attendance = Attendance::begin(link.node())?;
         process::set_inside(true);
         SERVES.set(true);
         Some(Self {

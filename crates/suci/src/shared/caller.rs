@@ -48,15 +48,6 @@ pub enum Waited {
     Elsewhere,
 }
 
-impl SharedNode {
-    /// Begins a call that serves the node. Returns nothing if the node has several threads, ends,
-    /// or runs this call itself. For the crate `suci-sockets` and the preloaded library.
-    #[must_use]
-    pub fn attend(&self) -> Option<Attendance<'_>> {
-        self.inner.attend()
-    }
-}
-
 impl Inner {
     /// Begins a call that serves the node. Returns nothing if it has several threads, ends, or runs
     /// this call itself.
@@ -77,7 +68,14 @@ impl Inner {
     }
 }
 
-impl Attendance<'_> {
+impl<'a> Attendance<'a> {
+    /// Begins a call that serves the node. Returns nothing if the node has several threads, ends,
+    /// or runs this call itself. For the crate `suci-sockets` and the preloaded library.
+    #[must_use]
+    pub fn begin(node: &'a SharedNode) -> Option<Self> {
+        node.inner.attend()
+    }
+
     /// Serves until `ready` returns true, one of the `polled` descriptors is ready, a signal's
     /// handler ran, or `limit` is over. The signals of `mask` are blocked while it sleeps. It
     /// serves at least once. `ready` is called after each turn, and before each sleep; it must not
