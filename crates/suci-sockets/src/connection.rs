@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use suci::sockets::{
-    Address, BoundPort, Readiness, Received, SocketError, SocketHandle, SocketKind,
+    Address, BoundPort, Readiness, Received, SocketError, SocketHandle, SocketKind, block_on,
 };
 use suci::{Bytes, SharedNode};
 
@@ -73,7 +73,7 @@ impl Waits {
             true => Some(Duration::ZERO),
             false => self.timeout(direction),
         };
-        let done = node.block_on(limit, poll).map_err(SocketError::from)?;
+        let done = block_on(node, limit, poll).map_err(SocketError::from)?;
         done.unwrap_or_else(|| Err(ErrorKind::WouldBlock.into()))
     }
 }
@@ -126,7 +126,7 @@ impl Connection {
     /// Waits until the connection is open.
     pub(crate) fn finish(&self, limit: Option<Duration>) -> io::Result<()> {
         let node = self.handle.node();
-        let connected = node.block_on(limit, |cx| self.handle.poll_connected(cx));
+        let connected = block_on(node, limit, |cx| self.handle.poll_connected(cx));
         match connected.map_err(SocketError::from)? {
             Some(connected) => Ok(connected?),
             None => Err(ErrorKind::TimedOut.into()),

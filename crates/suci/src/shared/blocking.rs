@@ -185,20 +185,18 @@ impl Inner {
     }
 }
 
-impl SharedNode {
-    /// Polls until ready, as calls that block do; nothing, if `limit` is over before. For the crate
-    /// `suci-sockets`.
-    ///
-    /// # Errors
-    /// [`Error::OwnThread`] in a waker that the node calls.
-    pub fn block_on<T>(
-        &self,
-        limit: Option<Duration>,
-        poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
-    ) -> Result<Option<T>, Error> {
-        let deadline = limit.map_or(Deadline::NEVER, Deadline::after);
-        self.inner.park(deadline, poll)
-    }
+/// Polls until ready, as calls of the node that block do; nothing, if `limit` is over before. For
+/// the crate `suci-sockets`.
+///
+/// # Errors
+/// [`Error::OwnThread`] in a waker that the node calls.
+pub fn block_on<T>(
+    node: &SharedNode,
+    limit: Option<Duration>,
+    poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
+) -> Result<Option<T>, Error> {
+    let deadline = limit.map_or(Deadline::NEVER, Deadline::after);
+    node.inner.park(deadline, poll)
 }
 
 /// Returns the value of a poll that is ready.

@@ -54,6 +54,7 @@ mod unanswered;
 mod verbs;
 mod wakes;
 
+pub use blocking::block_on;
 pub use caller::{Attendance, Waited};
 pub(crate) use cross_shard::{CrossShardMessage, CrossShardQueue};
 pub(crate) use gate::Gate;

@@ -33,7 +33,9 @@
 mod error;
 mod table;
 
-pub use crate::shared::{Attendance, BoundPort, SocketHandle, SocketLayer, SocketListener, Waited};
+pub use crate::shared::{
+    Attendance, BoundPort, SocketHandle, SocketLayer, SocketListener, Waited, block_on,
+};
 pub use error::SocketError;
 #[cfg(doc)]
 use std::task::Poll;
