@@ -34,6 +34,21 @@ fn owned(fd: libc::c_int) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+thread_local! {
+    static NETWORK: Option<u64> = network();
+}
+
+/// Returns the number of the calling thread's network namespace; `None` if it is unknown.
+pub(crate) fn network() -> Option<u64> {
+    let namespace = std::fs::metadata("/proc/thread-self/ns/net").ok()?;
+    Some(std::os::unix::fs::MetadataExt::ino(&namespace))
+}
+
+/// Returns the same as when the thread called this first.
+pub(crate) fn first_network() -> Option<u64> {
+    NETWORK.try_with(|it| *it).ok().flatten()
+}
+
 /// A duration as the kernel takes it; one that does not fit is for ever.
 fn timespec(duration: Duration) -> libc::timespec {
     libc::timespec {

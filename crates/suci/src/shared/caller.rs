@@ -49,14 +49,14 @@ pub enum Waited {
 }
 
 impl Inner {
-    /// Begins a call that serves the node. Returns nothing if it has several threads, ends, or runs
-    /// this call itself.
+    /// Begins a call that serves the node. Returns nothing if it has several threads, ends, runs
+    /// this call itself, or was opened in another network namespace.
     pub(super) fn attend(&self) -> Option<Attendance<'_>> {
         let [shard] = &*self.shards else {
             return None;
         };
         let is_open = !self.is_forked() && !self.closing.load(Ordering::Acquire);
-        (is_open && !self.is_served_here()).then(|| {
+        (is_open && self.is_of_this_network() && !self.is_served_here()).then(|| {
             shard.serving.attend();
             Attendance {
                 inner: self,
@@ -70,7 +70,8 @@ impl Inner {
 
 impl<'a> Attendance<'a> {
     /// Begins a call that serves the node. Returns nothing if the node has several threads, ends,
-    /// or runs this call itself. For the crate `suci-sockets` and the preloaded library.
+    /// runs this call itself, or was opened in another network namespace. For the crate
+    /// `suci-sockets` and the preloaded library.
     #[must_use]
     pub fn begin(node: &'a SharedNode) -> Option<Self> {
         node.inner.attend()

@@ -9,6 +9,7 @@ use crate::builder::Fixed;
 use crate::calls::CallIds;
 use crate::driver::Driver;
 use crate::error::Error;
+use crate::sys;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -51,6 +52,9 @@ pub(crate) struct Inner {
     abandoned: AtomicBool,
     /// One shard for each thread, each with its peers.
     pub(super) shards: Arc<[Shard]>,
+    /// The network namespace of the node's sockets. The driver asks the kernel about routes and
+    /// ports, and a thread in another namespace would be told of others.
+    network: Option<u64>,
     /// Names of the program's calls.
     pub(super) call_ids: CallIds,
     pub(super) life: Mutex<Life>,
@@ -69,6 +73,11 @@ pub(crate) struct Inner {
 }
 
 impl Inner {
+    /// Whether the node was opened in the network namespace of the calling thread.
+    pub(super) fn is_of_this_network(&self) -> bool {
+        self.network == sys::first_network()
+    }
+
     pub(super) fn new(fixed: Fixed, shards: Arc<[Shard]>) -> Result<Self, Error> {
         Ok(Self {
             fixed,
@@ -82,6 +91,7 @@ impl Inner {
                 threads: Vec::new(),
             }),
             shards,
+            network: sys::network(),
             call_ids: CallIds::new()?,
             closing: AtomicBool::new(false),
             done: AtomicBool::new(false),
