@@ -319,7 +319,7 @@ def call_past_the_kernel(host, port):
         before = bytes_in_kernel(connection)
         exchange(wait)
         carried = [now - then for now, then in zip(bytes_in_kernel(connection), before)]
-        # What nobody reads for 2 ms goes through the kernel.
+        # Bytes that the program leaves for 2 ms go through the kernel.
         assert max(carried) < rounds * len(question) // 2, (name, carried)
     connection.close()
 
