@@ -209,16 +209,6 @@ impl Grant {
         self.control.charged
     }
 
-    /// Returns true if the peer has no number after this one, as far as it was told, but one in
-    /// each [`CREDIT_LAPSE`].
-    #[must_use]
-    pub fn is_last(&self, number: PacketNumber) -> bool {
-        self.announced.is_some_and(|announced| {
-            let end = announced.limit_end.saturating_add(self.control.target);
-            number.saturating_add(1) >= end
-        })
-    }
-
     /// Returns the number that the next announcement gives.
     pub(super) const fn next_control(&self) -> u64 {
         self.control.target

@@ -6,9 +6,14 @@ use crate::planted;
 use crate::time::{Duration, Instant, nanos};
 use crate::types::PacketNumber;
 
-/// Longest pause between two BLOCKED frames while control numbers last. Beyond them only one packet
-/// is sent in each [`CREDIT_LAPSE`], or for a question.
+/// Longest pause between two BLOCKED frames while control numbers last.
 const BLOCKED_MAX: Duration = Duration::from_secs(1);
+
+/// While all numbers for control are used up, so many packets go nevertheless, each this long after
+/// the one before; then one in each [`CREDIT_LAPSE`]. The receiver has room for them in the quarter
+/// of its buffer that is no budget.
+const EXTRA_PACKETS: u32 = 2;
+const EXTRA_PAUSE: Duration = Duration::from_secs(1);
 
 /// Shortest first pause before BLOCKED: a grant is usually under way already.
 const BLOCKED_MIN: Duration = Duration::from_millis(1);
@@ -53,6 +58,8 @@ pub struct SendCredit {
     acked_sent_at: Instant,
     /// When the newest control packet beyond the limit was sent; `None` if another may go at once.
     beyond_at: Option<Instant>,
+    /// How many of the newest packets were sent although all numbers were used up.
+    extra: u32,
     refresh: Refresh,
     blocked: Option<CreditWait>,
     used_up: UsedUp,
@@ -120,6 +127,7 @@ impl SendCredit {
             sent_end: first,
             acked_sent_at: answered,
             beyond_at: None,
+            extra: 0,
             refresh: Refresh {
                 window: limit_end.saturating_sub(first),
                 elicited: false,
@@ -198,14 +206,23 @@ impl SendCredit {
         if !self.is_beyond_reserve(number, now) {
             return ControlAllowance::Reserve;
         }
-        match self.beyond_at.map(|at| at + CREDIT_LAPSE) {
+        match self.beyond_at.map(|at| at + self.extra_pause()) {
             Some(at) if now < at => ControlAllowance::NotBefore(at),
             _ => ControlAllowance::Reserve,
         }
     }
 
-    /// Returns true if even the numbers for control end before this one. Then one packet may be
-    /// sent in each [`CREDIT_LAPSE`], or for a question.
+    /// Returns how long after the newest packet beyond the limit one more may follow although all
+    /// numbers are used up.
+    const fn extra_pause(&self) -> Duration {
+        match self.extra < EXTRA_PACKETS {
+            true => EXTRA_PAUSE,
+            false => CREDIT_LAPSE,
+        }
+    }
+
+    /// Returns true if even the numbers for control end before this one. Then a packet may be sent
+    /// only after a pause.
     #[must_use]
     pub fn is_beyond_reserve(&self, number: PacketNumber, now: Instant) -> bool {
         number >= self.closed_end(now).saturating_add(self.control)
@@ -231,6 +248,10 @@ impl SendCredit {
     pub fn on_sent(&mut self, last: PacketNumber, now: Instant, eliciting: bool) {
         self.end_if_lapsed(now);
         if last >= self.limit_end || !self.live {
+            self.extra = match self.is_beyond_reserve(last, now) {
+                true => self.extra.saturating_add(1),
+                false => 0,
+            };
             self.beyond_at = Some(now);
         }
         if eliciting {
@@ -276,7 +297,6 @@ impl SendCredit {
         } else {
             if credit.generation == self.generation {
                 self.make_room_for_return(limit_end);
-                self.repeat_return(limit_end);
             }
             return false;
         }
@@ -296,33 +316,6 @@ impl SendCredit {
         if let Some(returning) = self.returning.as_ref().filter(|it| it.reclaimed) {
             let returned_end = returning.answer.highest.saturating_add(1);
             self.limit_end = self.limit_end.max(limit_end.min(returned_end));
-        }
-    }
-
-    /// A grant in a generation that ended here shows that the granter does not know of the end. It
-    /// still holds room for numbers below `limit_end`, so one control packet may go at once: it
-    /// carries the RETURN again. Without this rule, two lost control packets would silence this
-    /// side for [`CREDIT_LAPSE`] although the granter asks for an answer.
-    fn repeat_return(&mut self, limit_end: PacketNumber) {
-        if self.sent_end >= limit_end {
-            return;
-        }
-        self.beyond_at = None;
-        if let Some(returning) = &mut self.returning {
-            returning.sent = false;
-        }
-    }
-
-    /// The granter asks for an answer, by a PING that arrived at `asked`: a `pto` or more after the
-    /// newest packet beyond the limit was sent. Most granters drain their socket before they ask.
-    /// Then that packet was drained, or the network lost it, and there is room for one more,
-    /// although all numbers are used up. Without this rule a lost control packet, and the lost
-    /// answer to its question, would silence both sides for [`CREDIT_LAPSE`].
-    pub fn on_question(&mut self, asked: Instant, now: Instant, pto: Duration) {
-        if self.is_beyond_reserve(self.sent_end, now)
-            && self.beyond_at.is_some_and(|at| asked >= at + pto)
-        {
-            self.beyond_at = None;
         }
     }
 

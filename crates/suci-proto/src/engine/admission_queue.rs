@@ -44,6 +44,11 @@ impl AdmissionQueue {
         before < enough
     }
 
+    /// Lets `who` wait although a slot may be free: something else is missing.
+    pub(crate) fn wait(&mut self, now: Instant, who: Asker) {
+        let _ = self.ask(now, who, 0);
+    }
+
     /// Returns the peers that may have one of `room` slots now.
     pub(crate) fn first(&self, room: u64) -> Vec<usize> {
         let room = usize::try_from(room).unwrap_or(usize::MAX);

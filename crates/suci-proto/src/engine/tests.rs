@@ -460,7 +460,7 @@ fn f16_a_driver_that_stops_early_and_returns_late_was_held_up() {
     }
 }
 
-/// If only one packet may go in ten seconds, a challenge waits for its turn, and then takes every
+/// If a packet may go only after a pause, a challenge waits for its turn, and then takes every
 /// other packet.
 #[test]
 fn f13_f21_a_challenge_beyond_the_reserve_waits_for_its_turn() {
@@ -468,18 +468,18 @@ fn f13_f21_a_challenge_beyond_the_reserve_waits_for_its_turn() {
     let now = world.now;
     let connection = world.peer(1, 0).connection.as_mut().unwrap();
     let number = connection.numbers.peek().unwrap();
-    let nothing = SocketCredit {
+    let one = SocketCredit {
         generation: 0,
         limit: 0,
-        control: 0,
+        control: 1,
     };
-    connection.credit = SendCredit::new(number - 1, nothing, now);
-    connection.credit.on_sent(number, now, false);
+    connection.credit = SendCredit::new(number - 2, one, now);
+    connection.credit.on_sent(number - 1, now, false);
     connection.path.heard_from(address(9), || 5, now);
     let key = world.engines[1].peer_key(id(0)).unwrap();
     world.engines[1].touch(key);
     assert_eq!(world.outgoing(1).len(), 0);
-    assert_eq!(world.engines[1].next_timeout(), Some(now + CREDIT_LAPSE));
+    assert_eq!(world.engines[1].next_timeout(), Some(now + SECOND));
     for to in [9, 0, 9, 0] {
         world.now += CREDIT_LAPSE;
         let now = world.now;
@@ -514,7 +514,7 @@ fn f21_no_packet_beyond_the_limit_has_a_mark() {
 }
 
 /// After a long silence each end may send two control packets, and both ask at the same time. If
-/// they used both for questions, neither could answer for ten seconds.
+/// they used both for questions, neither could answer for a second.
 #[test]
 fn f21_the_last_control_packet_is_kept_for_an_answer_while_a_question_is_under_way() {
     let mut world = connected();
@@ -555,41 +555,25 @@ fn f21_the_last_control_packet_is_kept_for_an_answer_while_a_question_is_under_w
     }
 }
 
-/// A node used all its numbers up, and the last packet was lost. Without an answer both ends would
-/// be silent for ten seconds. A question that may have crossed that packet gets none.
+/// A node used all its numbers up, and the last packet was lost. It answers a question after a
+/// second: nobody is silent for ten.
 #[test]
-fn f19_f21_a_node_without_numbers_answers_a_question() {
+fn f19_f21_a_node_without_numbers_answers_a_question_after_a_second() {
     let mut world = connected();
     let now = world.now;
     let connection = world.peer(0, 1).connection.as_mut().unwrap();
     let last = connection.numbers.peek().unwrap() - 1;
-    let nothing = SocketCredit {
+    let one = SocketCredit {
         generation: connection.credit.generation(),
         limit: 0,
-        control: 0,
+        control: 1,
     };
-    connection.credit = SendCredit::new(last, nothing, now);
-    connection.credit.on_sent(last + 1, now, true);
+    connection.credit = SendCredit::new(last - 1, one, now);
+    connection.credit.on_sent(last, now, true);
     for (wait, answers) in [(Duration::ZERO, 0), (SECOND, 1), (Duration::ZERO, 0)] {
         world.now += wait;
         world.deliver_ping(0);
         assert_eq!(world.outgoing(0).len(), answers, "{wait:?}");
-    }
-}
-
-/// A peer that used its last number cannot ask again if the answer is lost. So the answer goes
-/// again until it is acknowledged.
-#[test]
-fn f19_f21_the_answer_to_the_last_number_of_a_peer_is_repeated() {
-    for (before_last, repeated) in [(1, false), (0, true)] {
-        let mut world = connected();
-        let grant = &world.peer(0, 1).connection.as_ref().unwrap().grant;
-        let last = (0..).find(|number| grant.is_last(*number)).unwrap();
-        world.deliver_ping_of(last - before_last, 0);
-        assert_eq!(world.outgoing(0).len(), 1, "the answer, which is lost");
-        let sent = world.seen.len();
-        world.run_but(SECOND, |packet| packet.from == 0);
-        assert_eq!(world.seen.len() > sent, repeated, "{before_last}");
     }
 }
 

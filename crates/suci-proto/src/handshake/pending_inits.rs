@@ -26,7 +26,7 @@ use std::collections::HashMap;
 const FRESH: Duration = Duration::from_secs(1);
 
 /// The same of a stranger. It may have stopped, or its address may be forged: others need the room.
-const FRESH_STRANGER: Duration = Duration::from_millis(250);
+const FRESH_STRANGER: Duration = Duration::from_millis(100);
 
 /// The strangers' part is crowded while more than one in `CROWDED` of it is in use. Then the
 /// strangers of one source get one in `SOURCE_PART` of it.
@@ -376,11 +376,11 @@ mod tests {
 
     /// Strangers that stop after their HELLO leave their room to others soon.
     #[test]
-    fn f34_strangers_that_stopped_are_expected_for_half_a_second_at_most() {
+    fn f34_strangers_that_stopped_are_expected_for_200_ms_at_most() {
         let mut expected = PendingInits::new();
-        assert_eq!(flood(&mut expected, at(100), 100), 50);
-        assert_eq!(flood(&mut expected, at(499), 100), 0);
-        assert_eq!(flood(&mut expected, at(500), 100), 50);
+        assert_eq!(flood(&mut expected, at(50), 100), 50);
+        assert_eq!(flood(&mut expected, at(199), 100), 0);
+        assert_eq!(flood(&mut expected, at(200), 100), 50);
     }
 
     fn room(packets: u64, slots: u64) -> InitRoom {

@@ -198,9 +198,8 @@ pub(crate) struct Connection {
     pub(crate) capped_until: Option<Instant>,
     /// The time until which control packets wait because even their reserve is used up.
     pub(crate) control_at: Option<Instant>,
-    /// When the peer is asked for a sign of life, unless a packet of this connection came. The
-    /// peer's first grant may be small: some lost packets use it up, and then the peer may not send
-    /// another one unless it is asked ([`SendCredit::on_question`]).
+    /// When the peer is asked for a sign of life, unless a packet of this connection came: until
+    /// one does, the grant of the connection before counts, too.
     first_question_at: Option<Instant>,
     /// When an unanswered RECLAIM is checked again.
     pub(crate) reclaim_at: Option<Instant>,

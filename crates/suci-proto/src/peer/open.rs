@@ -378,6 +378,10 @@ impl Peer {
         let (mut beginning, promise) = match offer {
             Ok(offer) => offer,
             Err(code) => {
+                if code == RefusedCode::NoSocketCredit {
+                    // There may be a slot, but no packet: the next free one is for this INIT.
+                    shared.admission_queue.wait(now, Some(self.key));
+                }
                 self.postpone(now, code, shared);
                 return false;
             }

@@ -13,8 +13,8 @@ use std::net::{IpAddr, SocketAddr};
 const MAX_CHALLENGES: u32 = 5;
 /// Wait between challenges.
 const CHALLENGE_WAIT: Duration = Duration::from_millis(200);
-/// The same if only one packet may be sent in each [`CREDIT_LAPSE`]: every other one goes to the
-/// address in use, where the peer may well be.
+/// The same if packets may be sent only after pauses of up to [`CREDIT_LAPSE`]: every other one
+/// goes to the address in use, where the peer may well be.
 const SELDOM_WAIT: Duration = Duration::from_nanos(CREDIT_LAPSE.as_nanos() as u64 / 2 * 3);
 
 /// Probe timeouts in a row after which this host's own address may be the cause.

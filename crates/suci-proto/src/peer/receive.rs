@@ -433,11 +433,7 @@ impl Connected<'_> {
         let session = &mut *self.session;
         match *frame {
             Frame::Padding(_) | Frame::Ack(_) | Frame::Frag(_) => {}
-            Frame::Ping => {
-                effects.ack_now = true;
-                let pto = connection.probe_timeout();
-                connection.credit.on_question(effects.arrived, now, pto);
-            }
+            Frame::Ping => effects.ack_now = true,
             Frame::Credit(credit) => connection.on_credit(now, &credit, &mut session.outbox),
             Frame::Reclaim { generation } => connection.credit.on_reclaim(generation, now),
             Frame::Return {
@@ -587,9 +583,6 @@ impl Connection {
         let rtt = self.recovery.rtt();
         let round_trip = rtt.has_sample().then(|| rtt.min());
         self.grant.on_path(now, round_trip, now.since(arrived));
-        // The peer has no number left to ask again if the answer is lost. Therefore the answer is
-        // to be acknowledged.
-        self.pending.ping |= self.grant.is_last(*numbers.end());
         shared
             .shares
             .on_drained(&mut self.grant, numbers, kind, now);

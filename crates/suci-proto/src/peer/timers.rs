@@ -53,8 +53,8 @@ impl Peer {
     }
 
     /// Returns when another connection is begun because the peer took the slot of this one and does
-    /// not answer that messages wait: a HELLO needs no number. Without it the next question goes
-    /// after [`CREDIT_LAPSE`](limits::CREDIT_LAPSE), and its answer UNKNOWN may be held back.
+    /// not answer that messages wait: a HELLO needs no number. Without it the next question may
+    /// have to wait, and its answer UNKNOWN may be held back.
     fn reopens_at(&self) -> Option<Instant> {
         let connection = self.connection.as_ref()?;
         let pto = || connection.probe_timeout();

@@ -10,9 +10,8 @@
 //! DATA, CREDIT and everything else of a connection after a probe timeout, doubled each time (RFC
 //! 9002, 6.2). Losses in different phases each cost the first wait of theirs, so that `n` losses of
 //! one phase cost most: P (1 + 2 + ... ) = P (2^n - 1). Twice that covers a timer that had backed
-//! off before, since a round trip was longer than its first wait. It also covers losses that use up
-//! a small first grant: the other end hears nothing and asks, after P and with back-off, and each
-//! question lets one more packet go. Packets that are held back or overtaken count as lost.
+//! off before, since a round trip was longer than its first wait. Packets that are held back or
+//! overtaken count as lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 

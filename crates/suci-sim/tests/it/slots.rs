@@ -4,6 +4,8 @@ use crate::contact::{all_answered, newcomers, refusals};
 use crate::scenario::{MS, SECOND, ok, send, spec, world};
 use suci_proto::time::Duration;
 use suci_sim::options::Step;
+use suci_sim::profiles::Profile;
+use suci_sim::runner::run_seed;
 
 /// The receive buffer that Linux grants by its stock limit: 64 slots.
 const STOCK: u64 = 2 * 212_992;
@@ -57,4 +59,25 @@ fn f34_strangers_that_stop_within_the_handshake_keep_nobody_out() {
     println!("{OTHERS} after {STOPPED} that stopped: {time:?}");
     assert!(time.is_some());
     assert_eq!(refusals(&world, others), 0);
+}
+
+/// Random visits in which a message once waited for long: the newest packet of each end was lost,
+/// and no number was left for ten seconds; strangers that left after their HELLO kept places; a
+/// node waited a second for a packet for the answer to its INIT; an end asked with its last number.
+#[test]
+fn f34_visits_with_losses_are_answered_in_time() {
+    for seed in [
+        754_238_684_049,
+        754_238_684_557,
+        754_238_685_720,
+        754_238_686_171,
+        754_238_687_340,
+        754_238_688_292,
+        754_238_689_430,
+        111_000_001_564,
+        111_000_002_033,
+    ] {
+        let outcome = run_seed(seed, Profile::Visits, None, false);
+        assert_eq!(outcome.failure, None, "seed {seed}");
+    }
 }

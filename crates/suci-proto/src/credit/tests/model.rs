@@ -64,8 +64,6 @@ struct Reply {
     acked_sent_at: Option<Instant>,
     credit: Option<SocketCredit>,
     reclaim: Option<u64>,
-    /// A PING, sent when the buffer was empty.
-    asks: bool,
 }
 
 struct Pair {
@@ -81,8 +79,6 @@ struct Pair {
     /// When no packet of this peer lay in the buffer.
     empty_at: u64,
     owes_ack: bool,
-    /// When questions let another control packet go.
-    answers: Vec<u64>,
     delivered: u64,
     busy: bool,
     sender_paused: u64,
@@ -148,7 +144,6 @@ impl World {
             newest_drained: None,
             empty_at: self.now,
             owes_ack: false,
-            answers: Vec::new(),
             delivered: 0,
             busy: true,
             sender_paused: 0,
@@ -343,7 +338,6 @@ impl World {
 
     fn answer(&mut self, index: usize) {
         let now = at(self.now);
-        let asks = self.buffer.is_empty() && self.random.below(50) == 0;
         let Self { shares, pairs, .. } = self;
         let pair = &mut pairs[index];
         let reclaim = if shares.reclaim_due(&pair.grant, now) {
@@ -352,7 +346,7 @@ impl World {
             None
         };
         let ack = core::mem::take(&mut pair.owes_ack);
-        if !ack && !asks && reclaim.is_none() && !pair.grant.update_due() {
+        if !ack && reclaim.is_none() && !pair.grant.update_due() {
             return;
         }
         let credit = (pair.grant.ride_due() || reclaim.is_some()).then(|| pair.grant.credit());
@@ -360,7 +354,6 @@ impl World {
             acked_sent_at: pair.newest_drained.filter(|_| ack),
             credit,
             reclaim,
-            asks,
         };
         let fate = self.fate();
         self.pairs[index]
@@ -377,7 +370,7 @@ impl World {
         }
         let mut due: Vec<_> = pair.back.extract_if(.., |(t, _)| *t <= time).collect();
         due.sort_by_key(|(time, _)| *time);
-        for (arrived, reply) in due {
+        for (_, reply) in due {
             if let Some(sent) = reply.acked_sent_at {
                 pair.credit.on_acked(sent, now);
             }
@@ -386,13 +379,6 @@ impl World {
             }
             if let Some(generation) = reply.reclaim {
                 pair.credit.on_reclaim(generation, now);
-            }
-            if reply.asks {
-                let before = pair.credit.may_send_control(pair.next, now);
-                pair.credit.on_question(at(arrived), now, PTO);
-                if pair.credit.may_send_control(pair.next, now) != before {
-                    pair.answers.push(time);
-                }
             }
         }
     }
@@ -429,11 +415,11 @@ impl World {
             if ahead + late + control == 0 {
                 pair.empty_at = self.now;
             }
-            let periods = (self.now - pair.empty_at + LONGEST) / L + 1;
-            let answers = pair.answers.iter();
-            let answers = answers.filter(|time| **time + LONGEST >= pair.empty_at);
+            // After 1 s, after one second more, then one in each L.
+            let time = self.now - pair.empty_at + LONGEST;
+            let extra = 1 + u64::from(time >= 1_000) + u64::from(time >= 2_000) + time / L;
             assert!(
-                control <= pair.grant.control() + periods + answers.count() as u64,
+                control <= pair.grant.control() + extra,
                 "{control} control packets"
             );
             tolerated += control.saturating_sub(pair.grant.control()) * data_charge(128);

@@ -45,17 +45,7 @@ fn f21_control_passes_a_closed_window_in_small_packets() {
     credit.on_sent(11, at(7), false);
     assert_eq!(
         credit.may_send_control(12, at(8)),
-        ControlAllowance::NotBefore(at(7 + L))
-    );
-    assert_eq!(
-        credit.may_send_control(12, at(7 + L)),
-        ControlAllowance::Reserve,
-        "one each L"
-    );
-    credit.on_sent(12, at(7 + L), false);
-    assert_eq!(
-        credit.may_send_control(13, at(8 + L)),
-        ControlAllowance::NotBefore(at(7 + 2 * L))
+        ControlAllowance::NotBefore(at(1_007))
     );
 }
 
@@ -66,12 +56,12 @@ fn control_within_the_limit_does_not_delay_control_beyond_it() {
     assert_eq!(
         credit.may_send_control(10, at(6)),
         ControlAllowance::Reserve,
-        "the first each L"
+        "the first after a pause"
     );
     credit.on_sent(10, at(6), false);
     assert_eq!(
         credit.may_send_control(11, at(7)),
-        ControlAllowance::NotBefore(at(6 + L))
+        ControlAllowance::NotBefore(at(6 + 1_000))
     );
     assert!(credit.on_grant(offer(0, 20, 0), at(8)));
     assert_eq!(
@@ -155,7 +145,7 @@ fn lapses_l_after_the_newest_acked_packet_was_sent() {
     credit.on_sent(2, at(100 + L), false);
     assert_eq!(
         credit.may_send_control(3, at(101 + L)),
-        ControlAllowance::NotBefore(at(100 + 2 * L)),
+        ControlAllowance::NotBefore(at(1_100 + L)),
         "the reserve is used up"
     );
 }
@@ -200,51 +190,36 @@ fn a_lapse_is_for_ever_and_returned() {
     assert_eq!(credit.data_allowance(2, at(L)), 49);
 }
 
-/// The control packets with the RETURN were lost, and the granter goes on granting numbers.
-#[test]
-fn f19_a_grant_after_a_lapse_lets_one_answer_go_at_once() {
-    let mut credit = sender(9, 2);
-    credit.on_sent(3, at(1), true);
-    credit.on_sent(4, at(L), true);
-    credit.on_return_sent(at(L));
-    credit.on_sent(5, at(L), true);
-    let silent = ControlAllowance::NotBefore(at(2 * L));
-    assert_eq!(credit.may_send_control(6, at(L + 5)), silent);
-    assert!(!credit.on_grant(offer(0, 5, 2), at(L + 5)));
-    assert_eq!(
-        credit.may_send_control(6, at(L + 5)),
-        silent,
-        "numbers that went"
-    );
-    assert!(!credit.on_grant(offer(0, 40, 2), at(L + 6)), "no data");
-    assert!(credit.return_due(at(L + 6)).is_some(), "the RETURN again");
-    let answer = credit.may_send_control(6, at(L + 6));
-    assert_eq!(answer, ControlAllowance::Reserve);
-    credit.on_sent(6, at(L + 6), false);
-    let silent = ControlAllowance::NotBefore(at(2 * L + 6));
-    assert_eq!(credit.may_send_control(7, at(L + 7)), silent, "only one");
-}
-
 /// The last control packets were lost, or their answers were.
 #[test]
-fn f19_a_question_lets_one_answer_go_once_the_last_packet_has_arrived_or_is_lost() {
-    const PTO: Duration = Duration::from_millis(50);
+fn f19_when_all_numbers_are_used_up_two_packets_go_after_1_s_each_then_one_in_each_l() {
     let mut credit = sender(9, 2);
-    credit.on_sent(10, at(100), true);
-    credit.on_question(at(200), at(200), PTO);
-    credit.on_sent(11, at(200), true);
-    let silent = ControlAllowance::NotBefore(at(200 + L));
-    assert_eq!(credit.may_send_control(12, at(201)), silent);
-    credit.on_question(at(249), at(900), PTO);
-    let early = credit.may_send_control(12, at(900));
-    assert_eq!(early, silent, "they may have crossed");
-    credit.on_question(at(250), at(900), PTO);
-    let answer = credit.may_send_control(12, at(900));
-    assert_eq!(answer, ControlAllowance::Reserve);
-    credit.on_sent(12, at(900), false);
-    let silent = ControlAllowance::NotBefore(at(900 + L));
-    credit.on_question(at(900), at(901), PTO);
-    assert_eq!(credit.may_send_control(13, at(901)), silent, "only one");
+    let mut now = 100;
+    credit.on_sent(10, at(now), true);
+    credit.on_sent(11, at(now), true);
+    for (number, pause) in (12..).zip([1_000, 1_000, L, L]) {
+        let due = now + pause;
+        let silent = ControlAllowance::NotBefore(at(due));
+        assert_eq!(credit.may_send_control(number, at(due - 1)), silent);
+        let allowed = credit.may_send_control(number, at(due));
+        assert_eq!(allowed, ControlAllowance::Reserve);
+        now = due;
+        credit.on_sent(number, at(now), true);
+    }
+}
+
+/// Numbers that were granted meanwhile begin the pauses anew.
+#[test]
+fn f19_a_packet_within_its_numbers_makes_the_next_pause_short() {
+    let mut credit = sender(9, 2);
+    for (number, time) in [(10, 0), (11, 0), (12, 1_000)] {
+        credit.on_sent(number, at(time), true);
+    }
+    assert!(credit.on_grant(offer(0, 12, 2), at(1_001)) || credit.limit() == 12);
+    credit.on_sent(13, at(1_002), true);
+    credit.on_sent(14, at(1_003), true);
+    let silent = ControlAllowance::NotBefore(at(2_003));
+    assert_eq!(credit.may_send_control(15, at(1_004)), silent);
 }
 
 #[test]
@@ -458,33 +433,6 @@ fn f19_blocked_of_an_ended_generation_says_so_each_time() {
     credit.on_blocked_sent(at(2));
     assert_eq!(credit.return_due(at(3)), None);
     assert!(credit.return_due(at(22)).is_some(), "with the next BLOCKED");
-}
-
-/// A hostile granter claims the highest limit again and again. No CREDIT brings it more than one
-/// small packet.
-#[test]
-fn each_grant_of_an_ended_generation_is_answered_by_at_most_one_packet() {
-    let mut credit = sender(9, 2);
-    credit.on_reclaim(0, at(1));
-    for number in 2..500 {
-        credit.on_sent(number, at(number), false);
-        credit.on_return_sent(at(number));
-        let next = credit.may_send_control(number + 1, at(number));
-        assert!(
-            number < 4 || matches!(next, ControlAllowance::NotBefore(_)),
-            "{number}"
-        );
-        assert!(!credit.return_is_urgent(), "{number}");
-        assert!(
-            !credit.on_grant(offer(0, number, 2), at(number)),
-            "no room for one"
-        );
-        assert!(!credit.return_is_urgent(), "{number}");
-        assert!(!credit.on_grant(offer(0, u64::MAX, 2), at(number)));
-        assert!(credit.return_is_urgent() && !credit.may_send_data(number + 1, at(number)));
-        let next = credit.may_send_control(number + 1, at(number));
-        assert_eq!(next, ControlAllowance::Reserve);
-    }
 }
 
 #[test]
