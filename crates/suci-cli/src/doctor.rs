@@ -1,5 +1,7 @@
 //! `suci doctor`: what this machine offers nodes, and what keeps them from working well.
 
+mod interfaces;
+
 use std::fmt::Write as _;
 use std::fs;
 use std::io::ErrorKind;
@@ -10,11 +12,9 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 use suci::{AddressBook, BackendKind, Error, EtherType, Node, NodeId};
 
+use self::interfaces::Interface;
 use crate::args::DoctorArgs;
 use crate::error::{self, Result};
-
-/// The type of an Ethernet interface in `/sys/class/net/*/type` (`ARPHRD_ETHER`).
-const ETHERNET: &str = "1";
 
 /// The greatest MTU of an interface that AF_XDP takes: a frame and 256 bytes in front of it share a
 /// page of 4 KiB.
@@ -77,9 +77,9 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode> {
     let own_type = BackendKind::Ethernet(EtherType::LOCAL_EXPERIMENTAL);
     let what = "frames of an EtherType of their own between nodes of one network";
     findings.push(packets("ethernet", own_type, what));
-    let all = Path::new("/sys/class/net");
-    findings.push(af_xdp(all));
-    findings.extend(interfaces(all));
+    let all = interfaces::all();
+    findings.push(af_xdp(&all));
+    findings.extend(all.iter().map(interface));
     findings.push(processors());
     findings.extend(clock());
     error::print(format_args!("{}", shown(args.json, &findings)))?;
@@ -150,7 +150,7 @@ fn packets(name: &str, backend: BackendKind, what: &str) -> Finding {
 
 /// The kernel opens such a socket at loopback, where none is attached: an interface may lose its
 /// link for a moment when a program comes to it. Then each interface is judged by its MTU.
-fn af_xdp(all: &Path) -> Finding {
+fn af_xdp(all: &[Interface]) -> Finding {
     let (state, text) = match node(BackendKind::AfXdp) {
         Ok(_) => at_interfaces(all),
         Err(Error::Bind { source, .. }) if source.kind() == ErrorKind::InvalidInput => {
@@ -162,25 +162,19 @@ fn af_xdp(all: &Path) -> Finding {
     Finding::new("backend af_xdp", state, text)
 }
 
-/// Says at which interfaces of the directory AF_XDP can be, if the kernel has it.
-fn at_interfaces(all: &Path) -> (State, String) {
-    let (mut fit, mut wide) = (Vec::new(), Vec::new());
-    for name in names(all) {
-        match Interface::read(all, &name) {
-            Some(it) if !it.is_ethernet || it.is_down => {}
-            Some(it) if it.mtu > MOST_XDP_MTU => wide.push((name, it.mtu)),
-            Some(_) => fit.push(name),
-            None => {}
-        }
-    }
+/// Says at which of the interfaces AF_XDP can be, if the kernel has it.
+fn at_interfaces(all: &[Interface]) -> (State, String) {
+    let usable = all.iter().filter(|it| it.is_ethernet && !it.is_down);
+    let (wide, fit): (Vec<_>, Vec<_>) = usable.partition(|it| it.mtu > MOST_XDP_MTU);
     let mut text = match fit.is_empty() {
         true => "no Ethernet interface that is up".to_owned(),
         false => {
-            let at = fit.join(", ");
+            let names: Vec<_> = fit.iter().map(|it| it.name.as_str()).collect();
+            let at = names.join(", ");
             format!("frames in shared memory, by SUCI_BACKEND=af_xdp at {at}")
         }
     };
-    for (name, mtu) in wide {
+    for Interface { name, mtu, .. } in wide {
         // Writing into a string cannot fail.
         let _ = write!(
             text,
@@ -193,50 +187,14 @@ fn at_interfaces(all: &Path) -> (State, String) {
     }
 }
 
-/// A network interface, as the kernel tells of it.
-struct Interface {
-    mtu: u32,
-    is_ethernet: bool,
-    is_down: bool,
-}
-
-impl Interface {
-    /// Reads about an interface that the directory lists; `None` if it cannot be read.
-    fn read(all: &Path, name: &str) -> Option<Self> {
-        let read = |file: &str| line(&all.join(name).join(file));
-        Some(Self {
-            mtu: read("mtu")?.parse().ok()?,
-            is_ethernet: read("type").as_deref() == Some(ETHERNET),
-            // Some interfaces do not know; they work.
-            is_down: read("operstate").as_deref() == Some("down"),
-        })
-    }
-}
-
-/// The names of the network interfaces that the kernel lists in the directory.
-fn names(all: &Path) -> Vec<String> {
-    let mut names: Vec<String> = fs::read_dir(all)
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-        .collect();
-    names.sort();
-    names
-}
-
-fn interfaces(all: &Path) -> Vec<Finding> {
-    let names = names(all);
-    let findings = names.iter().map(|name| interface(all, name));
-    findings.flatten().collect()
-}
-
-fn interface(all: &Path, name: &str) -> Option<Finding> {
+fn interface(interface: &Interface) -> Finding {
     let Interface {
+        name,
         mtu,
         is_ethernet,
         is_down,
-    } = Interface::read(all, name)?;
-    let kind = if is_ethernet {
+    } = interface;
+    let kind = if *is_ethernet {
         "Ethernet"
     } else {
         "no Ethernet"
@@ -252,7 +210,7 @@ fn interface(all: &Path, name: &str) -> Option<Finding> {
         _ => (State::Good, String::new()),
     };
     let text = format!("{kind}, MTU {mtu}{end}");
-    Some(Finding::new(format!("interface {name}"), state, text))
+    Finding::new(format!("interface {name}"), state, text)
 }
 
 fn processors() -> Finding {
@@ -293,52 +251,49 @@ fn line(file: &Path) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// A directory as `/sys/class/net`.
-    fn made(interfaces: &[(&str, [&str; 3])]) -> tempfile::TempDir {
-        let dir = tempfile::TempDir::new().unwrap();
-        for (name, values) in interfaces {
-            let own = dir.path().join(name);
-            fs::create_dir(&own).unwrap();
-            for (file, value) in ["mtu", "type", "operstate"].iter().zip(values) {
-                fs::write(own.join(file), format!("{value}\n")).unwrap();
-            }
+    fn made(name: &str, mtu: u32, is_ethernet: bool, is_down: bool) -> Interface {
+        let name = name.to_owned();
+        Interface {
+            name,
+            mtu,
+            is_ethernet,
+            is_down,
         }
-        dir
     }
 
     #[test]
     fn each_interface_is_told_with_its_remedy() {
-        let dir = made(&[
-            ("eth0", ["1500", "1", "up"]),
-            ("eth1", ["1500", "1", "down"]),
-            ("lo", ["65536", "772", "unknown"]),
-            ("tun0", ["1000", "65534", "unknown"]),
-        ]);
-        let told = shown(false, &interfaces(dir.path()));
+        let all = [
+            made("eth0", 1500, true, false),
+            made("eth1", 1500, true, true),
+            made("lo", 65536, false, false),
+            made("tun0", 1000, false, false),
+        ];
+        let findings: Vec<_> = all.iter().map(interface).collect();
         let expected = "\
 good    interface eth0: Ethernet, MTU 1500
 absent  interface eth1: Ethernet, MTU 1500; down
 good    interface lo: no Ethernet, MTU 65536
 poor    interface tun0: no Ethernet, MTU 1000; too narrow for packets of 1,200 bytes, as root: ip \
                         link set tun0 mtu 1500";
-        assert_eq!(told, expected);
+        assert_eq!(shown(false, &findings), expected);
     }
 
     #[test]
     fn af_xdp_is_good_only_where_frames_fit() {
-        let dir = made(&[
-            ("eth0", ["1500", "1", "up"]),
-            ("eth1", ["9000", "1", "up"]),
-            ("eth2", ["1500", "1", "down"]),
-            ("lo", ["65536", "772", "unknown"]),
-        ]);
-        let (state, text) = at_interfaces(dir.path());
+        let all = [
+            made("eth0", 1500, true, false),
+            made("eth1", 9000, true, false),
+            made("eth2", 1500, true, true),
+            made("lo", 65536, false, false),
+        ];
+        let (state, text) = at_interfaces(&all);
         assert_eq!(state, State::Good);
         let expected = "frames in shared memory, by SUCI_BACKEND=af_xdp at eth0; not at eth1, \
                         whose MTU is 9000, as root: ip link set eth1 mtu 3826";
         assert_eq!(text, expected);
-        let none = made(&[("lo", ["65536", "772", "unknown"])]);
-        assert_eq!(at_interfaces(none.path()).0, State::Absent);
+        let none = [made("lo", 65536, false, false)];
+        assert_eq!(at_interfaces(&none).0, State::Absent);
     }
 
     #[test]

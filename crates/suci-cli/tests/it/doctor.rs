@@ -1,5 +1,5 @@
 //! `suci doctor` on the machine that runs the tests.
-use crate::support::{output, printed, suci};
+use crate::support::{errors, output, path, printed, program, suci};
 use serde_json::Value;
 
 #[test]
@@ -28,4 +28,34 @@ fn a_small_receive_buffer_is_told_with_its_remedy() {
     let text = printed(&out);
     assert!(text.contains("poor    receive buffer: "), "{text}");
     assert!(text.contains("sysctl -w net.core.rmem_max="), "{text}");
+}
+
+/// The folder `/sys/class/net` there is that of the outer namespace. Needs root.
+#[test]
+fn interfaces_are_those_of_the_own_network_namespace() {
+    let script = r#"
+        set -e
+        ip link add doctor0 type veth peer name doctor1
+        ip link set doctor0 mtu 1000 up
+        ip link set doctor1 up
+        ip link add doctor2 type veth peer name doctor3
+        ip link set lo up
+        exec "$0" doctor"#;
+    let mut inside = program("unshare");
+    let out = output(inside.args(["--net", "sh", "-c", script, path()]));
+    let text = printed(&out);
+    assert!(out.status.success(), "run as root: {text}{}", errors(&out));
+    let told: Vec<_> = text
+        .lines()
+        .filter(|it| it.contains("interface "))
+        .collect();
+    let expected = [
+        "poor    interface doctor0: Ethernet, MTU 1000; too narrow for packets of 1,200 bytes, as \
+         root: ip link set doctor0 mtu 1500",
+        "good    interface doctor1: Ethernet, MTU 1500",
+        "absent  interface doctor2: Ethernet, MTU 1500; down",
+        "absent  interface doctor3: Ethernet, MTU 1500; down",
+        "good    interface lo: no Ethernet, MTU 65536",
+    ];
+    assert_eq!(told, expected, "{text}");
 }
