@@ -215,6 +215,7 @@ Exit status 0 means that every round trip was answered in time.
 
 Examples:
   suci ping --listen 127.0.0.1:7000          answer, until interrupted
+  suci ping --listen 127.0.0.1:7000 -c 1     answer once
   suci ping 127.0.0.1:7000 --count 100       from another terminal
   suci ping --book cluster.txt --id 3        answer as node 3 of the book
   suci ping --book cluster.txt --id 0 3      from node 0 to node 3
@@ -227,7 +228,7 @@ Examples:
 pub(crate) struct PingArgs {
     /// Peer to ping: address:port, or with a book a node ID
     pub(crate) target: Option<String>,
-    /// Answer at this address until interrupted
+    /// Answer at this address, until interrupted or until --count was answered
     #[arg(long, value_name = "ADDR", value_parser = own, conflicts_with_all = ["target", "book"])]
     pub(crate) listen: Option<SocketAddr>,
     /// The address book: lines of `id address:port`
@@ -239,20 +240,20 @@ pub(crate) struct PingArgs {
     /// While answering, send on the packets of nodes that reach each other through this one
     #[arg(long, conflicts_with = "target")]
     pub(crate) forward: bool,
-    /// How many round trips
-    #[arg(short, long, value_name = "N", default_value_t = 10, value_parser = whole::<u64>(1, u64::MAX), allow_negative_numbers = true)]
-    pub(crate) count: u64,
+    /// How many round trips; default: 10, while answering no end
+    #[arg(short, long, value_name = "N", value_parser = whole::<u64>(1, u64::MAX), allow_negative_numbers = true)]
+    pub(crate) count: Option<u64>,
     /// Payload of each message
-    #[arg(short, long, default_value_t = 64, value_name = "BYTES", value_parser = perf::size, allow_negative_numbers = true)]
+    #[arg(short, long, default_value_t = 64, value_name = "BYTES", value_parser = perf::size, conflicts_with = "listen", allow_negative_numbers = true)]
     pub(crate) size: usize,
     /// Pause between round trips; 0: none
-    #[arg(short, long, default_value = "0.2", value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
+    #[arg(short, long, default_value = "0.2", value_name = "SECONDS", value_parser = seconds, conflicts_with = "listen", allow_negative_numbers = true)]
     pub(crate) interval: Duration,
     /// One JSON object instead of text
-    #[arg(long)]
+    #[arg(long, conflicts_with = "listen")]
     pub(crate) json: bool,
     /// How long to wait for an answer
-    #[arg(long, default_value = "10", value_name = "SECONDS", value_parser = patience, allow_negative_numbers = true)]
+    #[arg(long, default_value = "10", value_name = "SECONDS", value_parser = patience, conflicts_with = "listen", allow_negative_numbers = true)]
     pub(crate) timeout: Duration,
     #[command(flatten)]
     pub(crate) node: NodeArgs,

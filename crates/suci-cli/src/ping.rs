@@ -15,6 +15,9 @@ use crate::node;
 use crate::signals::Signals;
 use crate::stats::Samples;
 
+/// Round trips unless the user names another number.
+const ROUND_TRIPS: u64 = 10;
+
 /// How often an answering node looks whether its clients are still there.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -30,7 +33,7 @@ pub(crate) fn run(args: &PingArgs) -> Result<ExitCode> {
             "suci ping: answering at {}; Ctrl-C ends it",
             node.local_addr()
         ));
-        return answer(node, None);
+        return answer(node, AnswerEnd::Answers(args.count));
     }
     if let (Some(file), Some(id)) = (&args.book, args.id) {
         return from_book(args, file, NodeId(id));
@@ -111,7 +114,7 @@ fn from_book(args: &PingArgs, file: &Path, id: NodeId) -> Result<ExitCode> {
             "suci ping: node {id} answering at {}; Ctrl-C ends it",
             node.local_addr()
         ));
-        return answer(node, None);
+        return answer(node, AnswerEnd::Answers(args.count));
     };
     let is_known = |peer: &NodeId| book.get(*peer).is_some() || book.route(*peer).is_some();
     let known = target.parse().ok().map(NodeId).filter(is_known);
@@ -147,7 +150,7 @@ fn launched(args: &PingArgs) -> Result<ExitCode> {
     }
     let mut node = node::builder(&args.node).forward(args.forward).open()?;
     if node.id() != NodeId(0) {
-        return answer(node, Some(NodeId(0)));
+        return answer(node, AnswerEnd::Gone(NodeId(0)));
     }
     let peers = node.peers()?;
     if peers.is_empty() {
@@ -174,16 +177,25 @@ fn finish(mut node: Node) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Sends everything back where it came from, until interrupted or until `until` has gone.
-fn answer(mut node: Node, until: Option<NodeId>) -> Result<ExitCode> {
+/// When a node stops answering, unless it is interrupted.
+enum AnswerEnd {
+    /// After so many answers; `None`: never.
+    Answers(Option<u64>),
+    /// When this node has gone.
+    Gone(NodeId),
+}
+
+/// Sends everything back where it came from.
+fn answer(mut node: Node, until: AnswerEnd) -> Result<ExitCode> {
+    let mut answers = 0;
     loop {
         if let Some(message) = node.recv_timeout(LOOK)? {
             let draft = OutgoingMessage::new(message.payload).tag(message.tag);
             // A peer that asked for more than it takes back, suspended the session or is gone has
             // its own loss.
             match node.send(message.from, draft) {
-                Ok(_)
-                | Err(
+                Ok(_) => answers += 1,
+                Err(
                     Error::WouldBlock { .. }
                     | Error::Suspended { .. }
                     | Error::Closing { .. }
@@ -192,9 +204,14 @@ fn answer(mut node: Node, until: Option<NodeId>) -> Result<ExitCode> {
                 Err(error) => return Err(error.into()),
             }
         }
+        if matches!(until, AnswerEnd::Answers(Some(most)) if answers >= most) {
+            return finish(node);
+        }
         for event in node.events()? {
-            match event {
-                Event::Ended { node: peer, .. } if Some(peer) == until => return finish(node),
+            match (event, &until) {
+                (Event::Ended { node: peer, .. }, AnswerEnd::Gone(awaited)) if peer == *awaited => {
+                    return finish(node);
+                }
                 _ => {}
             }
         }
@@ -295,7 +312,7 @@ fn measure(
 ) -> Result<()> {
     let (peer, name) = (whom.peer, &whom.name);
     let payload = Bytes::from(vec![0x5c; args.size]);
-    for number in 0..args.count {
+    for number in 0..args.count.unwrap_or(ROUND_TRIPS) {
         if number > 0 && !args.interval.is_zero() {
             std::thread::sleep(args.interval);
         }
@@ -303,7 +320,7 @@ fn measure(
         node.send(peer, OutgoingMessage::new(payload.clone()).tag(number))?;
         await_answer(args, node, whom, number)?;
         let time = micros(begun.elapsed());
-        // Until the line is written: the report comes after it.
+        // AnswerEnd the line is written: the report comes after it.
         let mut trips = lock(trips);
         trips.times.push(time);
         // Flooding prints no lines: otherwise writing them would be measured.

@@ -105,3 +105,30 @@ fn a_listening_command_says_whom_it_refuses() {
         assert!(said.lines().count() <= 2, "each is told once: {said}");
     }
 }
+
+/// `--count` ends the answering side, too, after the last answer has arrived. Options about
+/// questions have no meaning there.
+#[test]
+fn a_listening_ping_ends_after_its_count() {
+    for count in ["1", "3"] {
+        let at = free_address().to_string();
+        let mut running = Running::start(&mut suci(&["ping", "--listen", &at, "--count", count]));
+        assert!(running.first_error_line().contains("answering at "));
+        let done = output(&mut pings(&at, count));
+        let said = format!("{count} round trips");
+        assert!(printed(&done).contains(&said), "{}", errors(&done));
+        let answered = running.finish();
+        assert!(answered.status.success(), "{}", errors(&answered));
+    }
+    for option in [
+        &["--json"] as &[&str],
+        &["--size", "9"],
+        &["--interval", "0"],
+        &["--timeout", "1"],
+    ] {
+        let refused = output(suci(&["ping", "--listen", "127.0.0.1:0"]).args(option));
+        let said = errors(&refused);
+        assert_eq!(refused.status.code(), Some(2), "{said}");
+        assert!(said.contains("cannot be used with"), "{said}");
+    }
+}
