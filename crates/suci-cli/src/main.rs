@@ -25,6 +25,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
+use clap::error::ErrorKind;
 
 use crate::args::{Cli, Command};
 use crate::error::{Context, Result, tell, tell_in_one_piece};
@@ -68,8 +69,14 @@ fn run(command: &Command) -> Result<ExitCode> {
 
 /// Prints clap's text: help to standard output, complaints to standard error.
 fn explain(error: &clap::Error) -> Result<ExitCode> {
-    let text = error.render().to_string();
+    let mut text = error.render().to_string();
     if error.use_stderr() {
+        let words = std::env::args_os().filter_map(|word| word.into_string().ok());
+        if error.kind() == ErrorKind::MissingRequiredArgument
+            && let Some(remedy) = run::remedy_for(words)
+        {
+            text = format!("{text}\n{remedy}\n");
+        }
         tell_in_one_piece(&text);
     } else {
         closed::need_output()?;

@@ -38,6 +38,7 @@ use crate::signals::{Caught, ChildSignal, Signals};
 
 /// Runs until every process has ended.
 pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
+    check_restart(args)?;
     let signals = Signals::catch()?;
     let child_signal = ChildSignal::catch()?;
     let Reserved {
@@ -71,6 +72,37 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
         return Ok(ExitCode::from(if status == 0 { 1 } else { status }));
     }
     Ok(ExitCode::from(status))
+}
+
+/// Refuses `--restart 3 program`, where 3 would be the program: the number may be left out, so it
+/// stands behind `=`.
+fn check_restart(args: &RunArgs) -> Result<()> {
+    let first = args.program.first().and_then(|word| word.to_str());
+    match first.filter(|word| args.restart.is_some() && is_whole(word)) {
+        None => Ok(()),
+        Some(number) => Err(Failure::new(format!(
+            "{number} is no program: {}",
+            restart_remedy(number)
+        ))),
+    }
+}
+
+/// Returns the remedy for words of a command line that were refused, if `--restart` and its number
+/// stand among them.
+pub(crate) fn remedy_for(words: impl Iterator<Item = String>) -> Option<String> {
+    let mut words = words.skip_while(|word| word != "--restart").skip(1);
+    words
+        .next()
+        .filter(|word| is_whole(word))
+        .map(|number| restart_remedy(&number))
+}
+
+fn is_whole(word: &str) -> bool {
+    word.parse::<u64>().is_ok()
+}
+
+fn restart_remedy(number: &str) -> String {
+    format!("the number of --restart stands behind `=`: --restart={number}")
 }
 
 /// Failed processes whose IDs are printed at most, where failures are tolerated.

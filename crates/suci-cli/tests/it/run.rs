@@ -740,3 +740,17 @@ fn the_address_book_is_in_no_directory() {
     assert_eq!(printed(&done).lines().count(), 4, "{}", printed(&done));
     assert!(!printed(&done).contains("7 127.0.0.1:7\n"));
 }
+
+/// The number may be left out, so it cannot be a word of its own: that would be the program.
+#[test]
+fn a_number_of_restarts_apart_is_refused_with_the_remedy() {
+    for (words, status) in [
+        (["run", "-n", "2", "--restart", "1", "true"], 1),
+        (["run", "--restart", "1", "-n", "2", "true"], 2),
+    ] {
+        let refused = output(&mut suci(&words));
+        let said = errors(&refused);
+        assert_eq!(refused.status.code(), Some(status), "{said}");
+        assert!(said.contains("behind `=`: --restart=1"), "{said}");
+    }
+}
