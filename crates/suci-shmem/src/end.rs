@@ -92,6 +92,10 @@ fn end_of(other: NodeId, reason: EndReason) -> String {
     let how = match reason {
         EndReason::Closed => "ended without shmem_finalize()".to_owned(),
         EndReason::ProcessDied => "died".to_owned(),
+        EndReason::Restarted => {
+            "was started again, and no PE can take part a second time (suci run without --restart)"
+                .to_owned()
+        }
         EndReason::Silent => {
             "does not answer (SHMEM_SILENCE_TIMEOUT sets how many seconds it may be silent)"
                 .to_owned()

@@ -208,3 +208,22 @@ fn oshrun_takes_its_options_in_any_order() {
         assert_eq!(said, "2 -np 3\n2 -np 3\n");
     }
 }
+
+/// A process that is started again cannot take part in a job, wherever the option stands and
+/// whatever stands behind it. The program keeps its own options.
+#[test]
+fn oshrun_refuses_to_start_processes_again() {
+    for options in [
+        &["--restart", "1", "-np", "2"] as &[&str],
+        &["-np", "2", "--restart"],
+        &["--plain", "--restart=1", "-np", "2"],
+    ] {
+        let mut oshrun = Command::new(prefix().join("bin/oshrun"));
+        let refused = oshrun.args(options).arg("true").output().unwrap();
+        assert_eq!(refused.status.code(), Some(2), "{options:?}");
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert!(said.contains("start the whole job again"), "{said}");
+    }
+    let mut oshrun = Command::new(prefix().join("bin/oshrun"));
+    run(oshrun.args(["-np", "2", "true", "--restart"]));
+}

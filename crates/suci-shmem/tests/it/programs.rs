@@ -1,6 +1,6 @@
 //! Runs of programs.
 
-use crate::toolchain::{compile, oshrun, output, run, texts};
+use crate::toolchain::{compile, oshrun, output, prefix, run, texts};
 use std::path::Path;
 use std::process::Command;
 
@@ -95,6 +95,22 @@ fn a_process_that_dies_ends_the_others_with_a_message() {
     // The first to notice tells the other one, which may have noticed by then.
     let told = err.contains("PE 1 died") && err.contains("this process ends, too");
     assert!(!ended.status.success() && told, "{err}");
+}
+
+/// A launcher that starts processes again cannot mend a job: each process says why it ends.
+#[test]
+fn f14_a_process_that_is_started_again_takes_no_part() {
+    let program = compile("ends.c", "oshcc", "gcc", C);
+    let mut launch = Command::new("timeout");
+    launch.arg("120").arg(prefix().join("bin/suci"));
+    launch.args(["run", "-n", "2", "--restart=1"]);
+    let ended = output(launch.arg(&program).arg("die"));
+    let (_, err) = texts(&ended);
+    let is_stopped = ended.status.code() == Some(124);
+    assert!(!is_stopped && !ended.status.success(), "{err}");
+    let words = ["PE 1 died", "no PE can take part a second time"];
+    assert!(words.iter().any(|words| err.contains(words)), "{err}");
+    assert!(!err.contains("is gone"), "{err}");
 }
 
 /// The stream is locked while a process waits for input.
