@@ -73,6 +73,11 @@ pub const MAX_ANSWERS: usize = 1 << 16;
 /// a better reason.
 pub const OPEN_TIMEOUT: Duration = Duration::from_secs(15);
 
+/// The same for a node that was lost and not heard since, with the failure of that time: each
+/// connection to a silent node fails for the same reason, and as soon as the first one (the default
+/// silence timeout).
+pub const LOST_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Closed sockets of which a node has not taken everything, or not answered CLOSE. A node that
 /// never does would otherwise fill the table, and the memory with the rests of messages. Beyond
 /// them the oldest is reset: its peer loses the rest of the last message, if there was one.

@@ -11,13 +11,13 @@ use super::listener::{Listener, Placeholder, Placeholders};
 use super::plant::{Fault, is_planted};
 use super::wire::{Packet, channel};
 use super::{
-    Address, ConnectionFailure, MAX_ANSWERS, MAX_CLOSING, MAX_DROPPED, MAX_SOCKETS, OPEN_TIMEOUT,
-    OUTPUT, SEGMENT_CHARGE, SocketId, SocketKind,
+    Address, ConnectionFailure, MAX_ANSWERS, MAX_CLOSING, MAX_DROPPED, MAX_SOCKETS, OUTPUT,
+    SEGMENT_CHARGE, SocketId, SocketKind,
 };
 use crate::output::Output;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use suci_proto::time::{Instant, nanos};
+use suci_proto::time::Instant;
 use suci_proto::types::{ChannelId, NodeId};
 use suci_proto::{Outgoing, SocketInput};
 
@@ -114,6 +114,9 @@ pub struct Sockets {
     withdrawn: VecDeque<Withdrawn>,
     /// Sockets that sent the first part of a message and keep its rest.
     unsent: BTreeSet<SocketId>,
+    /// Nodes that did not answer in time and were not heard since, and why connections to them
+    /// failed.
+    lost: BTreeMap<NodeId, ConnectionFailure>,
     /// The node is being closed: sockets send what they accepted, and accept nothing.
     ending: bool,
     pub(super) memory: PromisedMemory,
@@ -181,7 +184,7 @@ impl Sockets {
             self.abort(other);
         }
         let window = self.memory.first_window().ok_or(OpenError::NoMemory)?;
-        let deadline = end_of_open(now);
+        let deadline = self.end_of_open_to(now, peer.node);
         let connection = Box::new(Connection {
             port,
             peer,
@@ -411,37 +414,22 @@ impl Sockets {
     /// Handles what the engine has for the layer.
     pub fn on_input(&mut self, now: Instant, input: SocketInput) {
         match input {
-            SocketInput::Message(from, message) => self.on_message(now, from, message),
+            SocketInput::Message(from, message) => {
+                self.lost.remove(&from);
+                self.on_message(now, from, message);
+            }
             SocketInput::Lost(node, cause) => self.on_lost(node, cause),
-            SocketInput::NoProcess(node) => self.on_absent(node),
+            SocketInput::NoProcess(node) => self.on_absent(node, ConnectionFailure::NoProcess),
+            SocketInput::NoWay(node) => self.on_absent(node, ConnectionFailure::Unreachable),
             SocketInput::Refused(node) => {
                 self.fail_all(node, ConnectionFailure::Reset, ConnectionFailure::Reset)
             }
             SocketInput::Denied(node) => self.on_denied(node),
-            SocketInput::Ended(node, reason) => self.on_ended(node, reason),
-        }
-    }
-
-    /// Fails the connections whose answer did not come in time, and gives placeholders up that were
-    /// not confirmed in time.
-    pub fn on_timeout(&mut self, now: Instant) {
-        while let Some(&(at, id)) = self.deadlines.first()
-            && at <= now
-        {
-            self.deadlines.pop_first();
-            if let Some(SlotUse::Placeholder(_)) = self.entry(id) {
-                self.abort(id);
-            } else {
-                self.forget_open(id);
-                self.fail(id, ConnectionFailure::TimedOut);
+            SocketInput::Ended(node, reason) => {
+                self.lost.remove(&node);
+                self.on_ended(node, reason);
             }
         }
-    }
-
-    /// Returns when [`Sockets::on_timeout`] has something to do.
-    #[must_use]
-    pub fn next_timeout(&self) -> Option<Instant> {
-        self.deadlines.first().map(|(at, _)| *at)
     }
 
     /// Fails all sockets, since the node is closed. Those that keep the rest of a message fail when
@@ -858,11 +846,6 @@ impl Sockets {
 /// Returns the bytes and charges of the messages that wait for a node.
 fn waiting_charge(output: &Output, node: NodeId) -> usize {
     output.bytes(node) + output.count(node) * SEGMENT_CHARGE as usize
-}
-
-/// Returns when an attempt to open a connection is over that begins, or arrives, at `now`.
-fn end_of_open(now: Instant) -> Instant {
-    Instant::from_nanos(now.as_nanos().saturating_add(nanos(OPEN_TIMEOUT)))
 }
 
 /// The token of messages that carry no bytes of a program, and open nothing.

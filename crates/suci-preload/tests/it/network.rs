@@ -63,3 +63,41 @@ fn f25_a_node_without_route_is_told_at_once() {
     assert_eq!(warned, "");
     println!("figure: 3 calls in {} ms", begun.elapsed().as_millis());
 }
+
+/// F25: the host is there and nobody has the port: TCP's answer, each time as soon as the first,
+/// though the host's kernel sends few reports in each second. An address that no host has: the same
+/// error each time, and none much later than the first.
+#[test]
+fn f25_each_connection_to_another_host_fails_in_the_same_way() {
+    let pair = Pair::new().unwrap();
+    let nodes = Nodes::new([pair.b_addr().to_string(), pair.a_addr().to_string()]);
+    let inner = plain_python(&[
+        "call_nobody_elsewhere",
+        &nodes.ips[1],
+        "ECONNREFUSED",
+        "12",
+        "1",
+    ]);
+    let mut command = pair.b.command(inner.get_program());
+    nodes.set_up(0, command.args(inner.get_args()));
+    let [said, warned] = run(&mut command);
+    assert_eq!(warned, "");
+    print!("{said}");
+    // A neighbour that does not exist.
+    let mut octets = pair.a_addr().octets();
+    octets[3] = 77;
+    let nobody = std::net::Ipv4Addr::from(octets).to_string();
+    let nodes = Nodes::new([pair.b_addr().to_string(), nobody]);
+    let inner = plain_python(&[
+        "call_nobody_elsewhere",
+        &nodes.ips[1],
+        "EHOSTUNREACH",
+        "3",
+        "3",
+    ]);
+    let mut command = pair.b.command(inner.get_program());
+    nodes.set_up(0, command.args(inner.get_args()));
+    let [said, warned] = run(&mut command);
+    assert_eq!(warned, "");
+    print!("{said}");
+}

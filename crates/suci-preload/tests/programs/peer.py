@@ -482,6 +482,19 @@ def call_nobody(host):
     assert longest < 1, longest
 
 
+def call_nobody_elsewhere(host, name, calls, most):
+    """A node of another host without a process: each call fails alike, and not much later."""
+    times = []
+    for _ in range(int(calls)):
+        refused = socket.socket()
+        begun = time.monotonic()
+        result = refused.connect_ex((host, 80))
+        times.append(time.monotonic() - begun)
+        assert result == getattr(errno, name), (errno.errorcode.get(result), times)
+    say("figure: %s after %s s" % (name, " ".join("%.2f" % it for it in times)))
+    assert max(times) - times[0] < float(most), times
+
+
 def call_without_route(host):
     """A node to which no route leads, blocking or not: the kernel's answer, at once."""
     for blocks in (True, False, True):

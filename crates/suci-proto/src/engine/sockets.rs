@@ -20,6 +20,9 @@ pub enum SocketInput {
     /// No process has the peer's port at any of its addresses: this machine's kernel reports it, or
     /// the network does and a few questions stayed unanswered. The peer may start later.
     NoProcess(NodeId),
+    /// No way leads to any of the peer's addresses: the network reports it of each, and a few
+    /// questions stayed unanswered.
+    NoWay(NodeId),
     /// The session is over. All its messages came before.
     Ended(NodeId, EndReason),
 }

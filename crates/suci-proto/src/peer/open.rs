@@ -107,6 +107,7 @@ const fn no_message(error: HandshakeError) -> RefusedCode {
 
 impl Attempt {
     fn new(opening: Opening, to: SocketAddr) -> Self {
+        let began = opening.next_at();
         Self {
             opening,
             to,
@@ -115,7 +116,7 @@ impl Attempt {
             offer: None,
             keys_refused: 0,
             forged_accepts: 0,
-            absence: Absence::default(),
+            absence: Absence::new(began),
             small: false,
         }
     }
@@ -340,7 +341,7 @@ impl Peer {
             }
             _ => {
                 attempt.cookie = None;
-                self.judge_absence(shared);
+                self.judge_absence(now, shared);
                 self.change_to_next_address();
                 true
             }

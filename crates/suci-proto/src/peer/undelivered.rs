@@ -13,16 +13,25 @@ use std::net::SocketAddr;
 /// Probe timeouts without an answer after which a peer whose port is closed counts as lost.
 const PROBES: u32 = 3;
 
+/// How long the network's reports about a peer count for later questions. Linux sends a host six
+/// reports at once, and then one in each second (`icmp_ratelimit`), so that later questions often
+/// have none of their own.
+const REPORTS_KEPT: Duration = Duration::from_secs(10);
+
 /// Reports that nobody is at addresses of a peer to which an attempt sent HELLO. Each question of
-/// the program has an attempt of its own, so that no report of an earlier question counts.
-#[derive(Debug, Default)]
+/// the program has an attempt of its own, so that no late report of an earlier question counts.
+#[derive(Debug)]
 pub(super) struct Absence {
+    /// When the attempt began.
+    began: Instant,
     /// The addresses, each once; at most all of one peer.
     addresses: Vec<SocketAddr>,
     /// A report says that a port is closed, and not only that there is no way.
     is_port: bool,
     /// A report came from the network, where anyone can forge it.
     is_hint: bool,
+    /// When the last report came.
+    reported: Option<Instant>,
     /// How many HELLOs must have been sent before the reports from all addresses count.
     due: Option<u32>,
     /// The reports count, and the layer of sockets was told.
@@ -30,16 +39,42 @@ pub(super) struct Absence {
 }
 
 impl Absence {
+    pub(super) fn new(began: Instant) -> Self {
+        Self {
+            began,
+            addresses: Vec::new(),
+            is_port: false,
+            is_hint: false,
+            reported: None,
+            due: None,
+            is_told: false,
+        }
+    }
+
     /// Notes a report. Returns true if it is the first one about its address.
-    fn add(&mut self, report: &Undelivered<'_>) -> bool {
+    fn add(&mut self, now: Instant, report: &Undelivered<'_>) -> bool {
         self.is_port |= report.why == Unreachable::Port;
         self.is_hint |= !report.local;
+        self.reported = Some(now);
         let first = !self.addresses.contains(&report.to);
         if first {
             self.addresses.push(report.to);
         }
         first
     }
+}
+
+/// The result of an attempt: the network's reports, and HELLOs without answers, showed that nobody
+/// is at any address of a peer. The peer was not heard since.
+#[derive(Debug)]
+pub(super) struct KnownAbsence {
+    addresses: Vec<SocketAddr>,
+    is_port: bool,
+    /// How long the attempt had to last until the reports counted. That includes the time that a
+    /// report takes, and an answer would take.
+    took: Duration,
+    /// When the last report came.
+    pub(super) reported: Instant,
 }
 
 impl Peer {
@@ -112,9 +147,10 @@ impl Peer {
         let Some(attempt) = self.attempt.as_mut().filter(|_| is_candidate) else {
             return false;
         };
-        let goes_on = attempt.absence.add(report) && attempt.to == report.to;
+        let goes_on = attempt.absence.add(now, report) && attempt.to == report.to;
         if self.is_absent_everywhere() {
-            self.judge_absence(shared);
+            self.life.renew_known_absence(now);
+            self.judge_absence(now, shared);
             return false;
         }
         if let Some(attempt) = self.attempt.as_mut().filter(|_| goes_on) {
@@ -126,46 +162,73 @@ impl Peer {
     /// Returns true if reports say of all addresses of the peer that nobody is there.
     fn is_absent_everywhere(&self) -> bool {
         self.attempt.as_ref().is_some_and(|attempt| {
-            let absence = &attempt.absence;
-            absence.is_port && self.candidates().all(|at| absence.addresses.contains(&at))
+            let reported = &attempt.absence.addresses;
+            self.candidates().all(|at| reported.contains(&at))
         })
     }
 
-    /// Tells the layer of sockets if nobody has the peer's port at any of its addresses. What this
-    /// machine's kernel reports of itself is true at once. A report of the network may be forged,
-    /// or late: it counts when another HELLO to each address stayed unanswered until a further one
-    /// was sent. The waits between HELLOs double, so the last one is longer than the time that the
-    /// report took.
-    pub(super) fn judge_absence(&mut self, shared: &mut Shared) {
-        if !self.is_absent_everywhere() {
-            return;
-        }
+    /// Tells the layer of sockets if nobody is at any of the peer's addresses. What this machine's
+    /// kernel reports of itself is true at once. A report of the network may be forged, or late: it
+    /// counts when another HELLO to each address stayed unanswered until a further one was sent.
+    /// The waits between HELLOs double, so the last one is longer than the time that the report
+    /// took.
+    ///
+    /// A host sends few reports in each second. So the next attempts need no reports of their own:
+    /// if their HELLOs stay unanswered for as long, the result is the same.
+    pub(super) fn judge_absence(&mut self, now: Instant, shared: &mut Shared) {
+        let is_reported = self.is_absent_everywhere();
+        let known = self.life.known_absence().filter(|known| {
+            let is_fresh = now.since(known.reported) < REPORTS_KEPT;
+            is_fresh && self.candidates().all(|at| known.addresses.contains(&at))
+        });
+        let known = known.map(|known| (known.took, known.is_port));
         let addresses = u32::try_from(self.candidates().count()).unwrap_or(u32::MAX);
-        let Some(attempt) = &mut self.attempt else {
+        let Some(attempt) = self.attempt.as_mut().filter(|it| !it.absence.is_told) else {
             return;
         };
         let sent = attempt.opening.tries();
         let absence = &mut attempt.absence;
-        let challenge = match absence.is_hint {
-            true => addresses.saturating_add(1),
-            false => 0,
-        };
-        let due = *absence.due.get_or_insert(sent.saturating_add(challenge));
-        if sent >= due && !core::mem::replace(&mut absence.is_told, true) {
-            self.tell_absent(shared);
+        let took = now.since(absence.began);
+        if let Some((_, is_port)) = known.filter(|(least, _)| took >= *least && sent > addresses) {
+            absence.is_port |= is_port;
+            absence.is_told = true;
         }
+        if is_reported {
+            let challenge = match absence.is_hint {
+                true => addresses.saturating_add(1),
+                false => 0,
+            };
+            let due = *absence.due.get_or_insert(sent.saturating_add(challenge));
+            absence.is_told |= sent >= due;
+        }
+        if !absence.is_told {
+            return;
+        }
+        if let Some(reported) = absence.reported.filter(|_| is_reported && absence.is_hint) {
+            self.life.set_known_absence(KnownAbsence {
+                addresses: absence.addresses.clone(),
+                is_port: absence.is_port,
+                took: known.map_or(took, |(least, _)| least.min(took)),
+                reported,
+            });
+        }
+        self.tell_absent(shared);
     }
 
     /// Returns true if nobody has the peer's port at any of its addresses, as far as is known.
     pub(super) fn is_absent(&self) -> bool {
-        let told = self.attempt.as_ref().is_some_and(|it| it.absence.is_told);
+        let attempt = self.attempt.as_ref();
+        let told = attempt.is_some_and(|it| it.absence.is_told && it.absence.is_port);
         told || self.life.is_absent() || self.life.is_dead()
     }
 
-    /// Tells the layer of sockets that nobody has the peer's port.
+    /// Tells the layer of sockets that nobody has the peer's port, or that no way leads to it.
     pub(super) fn tell_absent(&self, shared: &mut Shared) {
         if shared.config.placement.is_some() {
-            let input = SocketInput::NoProcess(self.node);
+            let input = match self.is_absent() {
+                true => SocketInput::NoProcess(self.node),
+                false => SocketInput::NoWay(self.node),
+            };
             shared.socket_inputs.push_back(input);
         }
     }

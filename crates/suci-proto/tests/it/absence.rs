@@ -137,6 +137,130 @@ fn f25_a_report_of_the_network_refuses_sockets_after_a_short_challenge() {
     assert_eq!(told, Some(SocketInput::NoProcess(id(1))));
 }
 
+/// A host that sends six reports at once and then one in each second, as Linux does.
+struct FewReports {
+    left: usize,
+    since: Instant,
+}
+
+impl FewReports {
+    /// Lets a millisecond pass. Reports as closed the ports of packets that vanished, while it may.
+    fn pass(&mut self, net: &mut Net, vanished: &Vanished) {
+        if net.now.since(self.since) >= SECOND {
+            *self = Self {
+                left: (self.left + 1).min(6),
+                since: net.now,
+            };
+        }
+        vanished.borrow_mut().truncate(self.left);
+        self.left -= report(net, vanished, false);
+        net.run(MS);
+    }
+}
+
+/// F25: each connection is refused as soon as the first one, whatever the program's pauses.
+#[test]
+fn f25_each_connection_is_refused_as_soon_as_the_first_although_reports_are_few() {
+    for pause in [1, 1_000, 3_000] {
+        let mut net = net();
+        let vanished = cut(&mut net);
+        let mut host = FewReports {
+            left: 6,
+            since: net.now,
+        };
+        let mut all = Vec::new();
+        for _ in 0..20 {
+            open(&mut net);
+            let begun = net.now;
+            while net.engine(0).poll_sockets() != Some(SocketInput::NoProcess(id(1))) {
+                assert!(net.now.since(begun) < SECOND * 5, "{all:?}");
+                host.pass(&mut net, &vanished);
+            }
+            all.push(net.now.since(begun));
+            (0..pause).for_each(|_| host.pass(&mut net, &vanished));
+        }
+        let longest = all.iter().max().unwrap();
+        println!("figure: {pause} ms apart, refused after {longest:?} at most");
+        assert!(*longest <= all[0] + MS * 2, "{all:?}");
+        // The process starts: the next connection opens, also if its first packets are lost.
+        let _ = std::iter::from_fn(|| net.engine(0).poll_sockets()).last();
+        open(&mut net);
+        net.run(MS * 50);
+        net.meddle = None;
+        net.run(MS * 200);
+        assert_eq!(net.engine(0).poll_sockets(), None);
+        assert!(matches!(net.events(0)[..], [.., Event::Up { .. }]));
+    }
+}
+
+/// F25: what reports showed counts for a short time, and only for the addresses that they named.
+#[test]
+fn f25_earlier_reports_count_for_a_short_time_and_for_their_addresses() {
+    for is_moved in [false, true] {
+        let mut net = net();
+        let vanished = cut(&mut net);
+        open(&mut net);
+        assert!(until_absent(&mut net, &vanished, false).is_some());
+        vanished.borrow_mut().clear();
+        match is_moved {
+            true => {
+                let now = net.now;
+                net.engine(0).add_peer(now, id(1), address(7)).unwrap();
+            }
+            false => net.run(SECOND * 11),
+        }
+        open(&mut net);
+        net.run(SECOND * 5);
+        let told: Vec<_> = std::iter::from_fn(|| net.engine(0).poll_sockets()).collect();
+        let is_lost = |input: &SocketInput| matches!(input, SocketInput::Lost(..));
+        assert!(told.iter().all(is_lost), "{is_moved} {told:?}");
+    }
+}
+
+/// F25: reports say that no way leads to the host: a connection fails for that reason, and so does
+/// each further one, as soon.
+#[test]
+fn f25_sockets_hear_that_no_way_leads_to_a_host() {
+    let mut net = net();
+    let vanished = cut(&mut net);
+    let mut all = Vec::new();
+    for _ in 0..3 {
+        open(&mut net);
+        let begun = net.now;
+        let told = loop {
+            assert!(net.now.since(begun) < SECOND * 8, "{all:?}");
+            net.run(MS * 50);
+            // The kernel asks the network for the host three times, a second apart.
+            let waited = net.now.since(begun).as_millis() % 3_000 >= 2_950;
+            let reported = vanished.borrow().len() * usize::from(waited);
+            for (to, packet) in vanished.borrow_mut().drain(..reported) {
+                let now = net.now;
+                let absent = Undelivered {
+                    to,
+                    why: Unreachable::Host,
+                    local: false,
+                    quoted: &packet[..packet.len().min(32)],
+                };
+                net.engine(0).on_undelivered(now, &absent);
+            }
+            net.flush(0);
+            if let Some(input) = net.engine(0).poll_sockets() {
+                break input;
+            }
+        };
+        let cause = LostCause::Unreachable(Unreachable::Host);
+        let lost = SocketInput::Lost(id(1), cause);
+        assert!(
+            told == SocketInput::NoWay(id(1)) || told == lost,
+            "{told:?}"
+        );
+        assert!(net.engine(0).peer_infos().all(|peer| !peer.absent));
+        all.push(net.now.since(begun));
+    }
+    println!("figure: failed after {all:?}");
+    assert!(all.iter().all(|took| *took <= all[0] + SECOND), "{all:?}");
+}
+
 /// F25: forged reports, or late ones, refuse no connection to a peer that answers.
 #[test]
 fn f25_forged_reports_refuse_no_connection() {

@@ -1,6 +1,7 @@
 //! The messages of peers.
 
-use super::{SlotUse, Sockets, end_of_open};
+use super::sessions::end_of_open;
+use super::{SlotUse, Sockets};
 use crate::sockets::connection::{Connection, Incoming, Segment, Sent, State};
 use crate::sockets::listener::{Placeholder, Room};
 use crate::sockets::plant::{Fault, is_planted};

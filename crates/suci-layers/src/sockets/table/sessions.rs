@@ -1,14 +1,49 @@
 //! Sessions that end, and peers that do not answer.
 
 use super::{SlotUse, Sockets, read_open};
-use crate::sockets::ConnectionFailure;
 use crate::sockets::connection::State;
 use crate::sockets::plant::{Fault, is_planted};
+use crate::sockets::{ConnectionFailure, LOST_TIMEOUT, OPEN_TIMEOUT};
 use std::collections::BTreeSet;
+use std::time::Duration;
+use suci_proto::time::{Instant, nanos};
 use suci_proto::types::NodeId;
 use suci_proto::{EndReason, LostCause, Outgoing, Unreachable};
 
 impl Sockets {
+    /// Fails the connections whose answer did not come in time, and gives placeholders up that were
+    /// not confirmed in time.
+    pub fn on_timeout(&mut self, now: Instant) {
+        while let Some(&(at, id)) = self.deadlines.first()
+            && at <= now
+        {
+            self.deadlines.pop_first();
+            if let Some(SlotUse::Placeholder(_)) = self.entry(id) {
+                self.abort(id);
+            } else {
+                let node = self.connection(id).map(|connection| connection.peer.node);
+                let known = node.and_then(|node| self.lost.get(&node));
+                let failure = known.copied().unwrap_or(ConnectionFailure::TimedOut);
+                self.forget_open(id);
+                self.fail(id, failure);
+            }
+        }
+    }
+
+    /// Returns when [`Sockets::on_timeout`] has something to do.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Instant> {
+        self.deadlines.first().map(|(at, _)| *at)
+    }
+
+    /// Returns when a connection to a node fails that begins at `now`, if no answer comes.
+    pub(super) fn end_of_open_to(&self, now: Instant, node: NodeId) -> Instant {
+        match self.lost.contains_key(&node) {
+            true => after(now, LOST_TIMEOUT),
+            false => end_of_open(now),
+        }
+    }
+
     pub(super) fn on_lost(&mut self, node: NodeId, cause: LostCause) {
         let opening = match cause {
             LostCause::NoAnswer => ConnectionFailure::TimedOut,
@@ -22,18 +57,19 @@ impl Sockets {
             LostCause::ProcessDied => ConnectionFailure::Reset,
             _ => ConnectionFailure::TimedOut,
         };
+        self.lost.insert(node, opening);
         self.fail_all(node, opening, open);
     }
 
-    /// No process has the peer's port: the connections that wait for its answer are refused, as TCP
-    /// refuses them. Others are judged by the peer's silence.
-    pub(super) fn on_absent(&mut self, node: NodeId) {
+    /// Handles that no process has the peer's port, or that no way leads to the peer. Connections
+    /// that wait for its answer fail, as those of TCP do. Others are judged by the peer's silence.
+    pub(super) fn on_absent(&mut self, node: NodeId, failure: ConnectionFailure) {
         for id in self.ids_of(node) {
             if let Some(SlotUse::Connection(connection)) = self.entry(id)
                 && matches!(connection.state, State::Opening(_))
             {
                 self.forget_open(id);
-                self.fail(id, ConnectionFailure::NoProcess);
+                self.fail(id, failure);
             }
         }
     }
@@ -113,4 +149,13 @@ const fn opening_failure(reason: EndReason) -> Option<ConnectionFailure> {
         | EndReason::Protocol(_)
         | EndReason::PeerProtocol(_) => Some(ConnectionFailure::Reset),
     }
+}
+
+/// Returns when an attempt to open a connection is over that begins, or arrives, at `now`.
+pub(super) fn end_of_open(now: Instant) -> Instant {
+    after(now, OPEN_TIMEOUT)
+}
+
+fn after(now: Instant, time: Duration) -> Instant {
+    Instant::from_nanos(now.as_nanos().saturating_add(nanos(time)))
 }

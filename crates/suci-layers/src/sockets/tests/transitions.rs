@@ -1,8 +1,9 @@
 //! Each transition of the automaton.
 
 use super::super::{
-    AcceptError, Address, ConnectionFailure, MAX_CLOSING, MEMORY, OPEN_TIMEOUT, Packet, Readiness,
-    Received, RefusedCode, SendRefused, SocketId, SocketKind, Sockets, Withdrawn, channel,
+    AcceptError, Address, ConnectionFailure, LOST_TIMEOUT, MAX_CLOSING, MEMORY, OPEN_TIMEOUT,
+    Packet, Readiness, Received, RefusedCode, SendRefused, SocketId, SocketKind, Sockets,
+    Withdrawn, channel,
 };
 use super::pair::{CLIENT, NOW, PORT, Pair, SERVER, arrived, node, server};
 use bytes::Bytes;
@@ -512,6 +513,44 @@ fn a_peer_that_does_not_answer_fails_its_sockets() {
         pair.read(SERVER, server),
         (Vec::new(), Err(ConnectionFailure::Reset))
     );
+}
+
+/// F25: each connection to a node that stays silent fails for the same reason, and none later than
+/// the first.
+#[test]
+fn f25_each_connection_to_a_lost_node_fails_for_the_same_reason() {
+    for (why, failure) in [
+        (Unreachable::Host, ConnectionFailure::Unreachable),
+        (Unreachable::Port, ConnectionFailure::NoProcess),
+    ] {
+        let (mut pair, _) = Pair::listening(STREAM, 8);
+        let lost = SocketInput::Lost(node(SERVER), LostCause::Unreachable(why));
+        pair.connect(STREAM);
+        pair.tables[CLIENT].on_input(NOW, lost);
+        let again = pair.connect(STREAM);
+        let due = Instant::from_nanos(NOW.as_nanos() + nanos(LOST_TIMEOUT));
+        assert_eq!(pair.tables[CLIENT].next_timeout(), Some(due));
+        pair.tables[CLIENT].on_timeout(due);
+        assert_eq!(pair.tables[CLIENT].status(again), Some(Err(failure)));
+        // It answers again: from then on its silence is no longer known.
+        let heard = pair.connect(STREAM);
+        pair.settle();
+        assert_eq!(pair.tables[CLIENT].status(heard), Some(Ok(())));
+        pair.connect(STREAM);
+        let due = Instant::from_nanos(NOW.as_nanos() + nanos(OPEN_TIMEOUT));
+        assert_eq!(pair.tables[CLIENT].next_timeout(), Some(due));
+    }
+}
+
+/// No way leads to a node: connections that wait for its answer fail, others go on.
+#[test]
+fn f25_sockets_fail_where_no_way_leads_to_the_node() {
+    let (mut pair, client, _) = Pair::connected(STREAM);
+    let opening = pair.connect(STREAM);
+    pair.tables[CLIENT].on_input(NOW, SocketInput::NoWay(node(SERVER)));
+    let status = |id| pair.tables[CLIENT].status(id);
+    assert_eq!(status(opening), Some(Err(ConnectionFailure::Unreachable)));
+    assert_eq!(status(client), Some(Ok(())));
 }
 
 #[test]
