@@ -62,7 +62,7 @@ fn f34_strangers_that_stop_within_the_handshake_keep_nobody_out() {
 }
 
 /// Random visits in which a message once waited for long: the newest packet of each end was lost,
-/// and no number was left for ten seconds; strangers that left after their HELLO kept places; a
+/// and no number was left for ten seconds; nodes that left after their HELLO kept places; a
 /// node waited a second for a packet for the answer to its INIT; an end asked with its last number.
 #[test]
 fn f34_visits_with_losses_are_answered_in_time() {
@@ -76,6 +76,7 @@ fn f34_visits_with_losses_are_answered_in_time() {
         754_238_689_430,
         111_000_001_564,
         111_000_002_033,
+        131_000_001_267,
     ] {
         let outcome = run_seed(seed, Profile::Visits, None, false);
         assert_eq!(outcome.failure, None, "seed {seed}");
