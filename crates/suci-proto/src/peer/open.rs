@@ -379,10 +379,6 @@ impl Peer {
         let (mut beginning, promise) = match offer {
             Ok(offer) => offer,
             Err(code) => {
-                if code == RefusedCode::NoSocketCredit {
-                    // There may be a slot, but no packet: the next free one is for this INIT.
-                    shared.admission_queue.wait(now, Some(self.key));
-                }
                 self.postpone(now, code, shared);
                 return false;
             }
@@ -457,6 +453,10 @@ impl Peer {
             attempt.opening.postpone(now);
         }
         self.put_off(now);
+        if code == RefusedCode::NoSocketCredit {
+            // There may be a slot, but no packet: the next free one is for this INIT.
+            shared.admission_queue.wait(now, Some(self.key));
+        }
         let reason = match code {
             RefusedCode::NoMemory => RefusedReason::NoMemoryHere,
             RefusedCode::Key => RefusedReason::NoKeysHere,
