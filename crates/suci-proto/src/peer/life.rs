@@ -87,8 +87,6 @@ pub(crate) struct Life {
     claim: Option<Box<(Instant, u64)>>,
     /// Reports about its port since it was last heard. Usually there are none.
     reports: Option<Box<PortReports>>,
-    /// The result of earlier attempts to open a connection since it was last heard.
-    known_absence: Option<Box<KnownAbsence>>,
     /// The launcher also reports that no other process will take its place.
     gone: bool,
     /// The peer's process closed its node: it opens no session again.
@@ -112,7 +110,6 @@ impl Life {
             contested_since: None,
             claim: None,
             reports: None,
-            known_absence: None,
             gone: false,
             left: false,
             cause: LostCause::NoAnswer,
@@ -165,25 +162,25 @@ impl Life {
     /// Forgets what was reported of the peer's port and of the end of its process.
     pub(crate) fn forget_reports(&mut self) {
         self.reports = None;
-        self.known_absence = None;
         self.gone = false;
     }
 
     /// Returns the result of earlier attempts since the peer was last heard.
     pub(super) fn known_absence(&self) -> Option<&KnownAbsence> {
-        self.known_absence.as_deref()
+        self.reports.as_ref()?.known_absence.as_ref()
     }
 
     /// Notes that all the reports came again.
     pub(super) fn renew_known_absence(&mut self, now: Instant) {
-        if let Some(known) = &mut self.known_absence {
+        let reports = self.reports.as_deref_mut();
+        if let Some(known) = reports.and_then(|reports| reports.known_absence.as_mut()) {
             known.reported = now;
         }
     }
 
     /// Notes the result of an attempt.
     pub(super) fn set_known_absence(&mut self, known: KnownAbsence) {
-        self.known_absence = Some(Box::new(known));
+        self.reports.get_or_insert_default().known_absence = Some(known);
     }
 
     /// Notes that `packets` packets came just now that ask for an acknowledgement. The peer was

@@ -1,5 +1,6 @@
 //! Reports that a peer's port is closed.
 
+use super::undelivered::KnownAbsence;
 use crate::time::{Duration, Instant};
 
 /// A packet of ours that the peer answers if it lives.
@@ -52,6 +53,8 @@ pub(super) struct PortReports {
     pub(super) absent: bool,
     /// The first question whose report says something new.
     pub(super) next: Option<Question>,
+    /// The result of earlier attempts to open a connection.
+    pub(super) known_absence: Option<KnownAbsence>,
 }
 
 impl PortReports {
