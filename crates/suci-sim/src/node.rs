@@ -569,10 +569,8 @@ impl Process {
                 format_args!("process {} event {event:?}", self.id),
             );
             cx.oracle.event(self.id, &event)?;
-            if let Event::Lost { node, .. } | Event::Ended { node, .. } = &event
-                && let Some(sockets) = &self.sockets
-            {
-                sockets.heard_trouble(*node, cx.now);
+            if let Some(sockets) = &self.sockets {
+                sockets.event(&event, cx.now);
             }
             if let Event::Incoming {
                 node,

@@ -16,7 +16,7 @@ use suci_layers::sockets::{
 };
 use suci_proto::time::{Duration, Instant, nanos};
 use suci_proto::types::NodeId;
-use suci_proto::{Engine, Outgoing};
+use suci_proto::{Engine, Event, Outgoing};
 
 use crate::options::SocketPlan;
 use crate::oracle::sockets::{End, SharedSocketOracle, check_left, content};
@@ -251,8 +251,17 @@ impl SocketProgram {
     }
 
     /// Notes an event of the engine.
-    pub fn heard_trouble(&self, other: NodeId, now: Instant) {
-        self.oracle.lock().trouble(self.node, other.0, now);
+    pub fn event(&self, event: &Event, now: Instant) {
+        let mut oracle = self.oracle.lock();
+        match event {
+            Event::Up { node, .. } => oracle.up(self.node, node.0, now),
+            Event::Ended { node, .. } => oracle.trouble(self.node, node.0, now),
+            Event::Lost { node, .. } => {
+                oracle.trouble(self.node, node.0, now);
+                oracle.lost(self.node, node.0, now);
+            }
+            _ => {}
+        }
     }
 
     /// Returns true if it has said its last word.

@@ -9,11 +9,10 @@ use crate::types::PacketNumber;
 /// Longest pause between two BLOCKED frames while control numbers last.
 const BLOCKED_MAX: Duration = Duration::from_secs(1);
 
-/// While all numbers for control are used up, so many packets go nevertheless, each this long after
-/// the one before; then one in each [`CREDIT_LAPSE`]. The receiver has room for them in the quarter
-/// of its buffer that is no budget.
-const EXTRA_PACKETS: u32 = 2;
-const EXTRA_PAUSE: Duration = Duration::from_secs(1);
+/// While all numbers for control are used up, a packet goes nevertheless after each of these
+/// pauses, then one in each [`CREDIT_LAPSE`]. The receiver has room for them in the quarter of its
+/// buffer that is no budget.
+const EXTRA_PAUSES: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(1)];
 
 /// Shortest first pause before BLOCKED: a grant is usually under way already.
 const BLOCKED_MIN: Duration = Duration::from_millis(1);
@@ -59,7 +58,7 @@ pub struct SendCredit {
     /// When the newest control packet beyond the limit was sent; `None` if another may go at once.
     beyond_at: Option<Instant>,
     /// How many of the newest packets were sent although all numbers were used up.
-    extra: u32,
+    extra: u8,
     refresh: Refresh,
     blocked: Option<CreditWait>,
     used_up: UsedUp,
@@ -214,11 +213,9 @@ impl SendCredit {
 
     /// Returns how long after the newest packet beyond the limit one more may follow although all
     /// numbers are used up.
-    const fn extra_pause(&self) -> Duration {
-        match self.extra < EXTRA_PACKETS {
-            true => EXTRA_PAUSE,
-            false => CREDIT_LAPSE,
-        }
+    fn extra_pause(&self) -> Duration {
+        let pause = EXTRA_PAUSES.get(usize::from(self.extra));
+        *pause.unwrap_or(&CREDIT_LAPSE)
     }
 
     /// Returns true if even the numbers for control end before this one. Then a packet may be sent

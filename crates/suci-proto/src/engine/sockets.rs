@@ -15,6 +15,8 @@ pub enum SocketInput {
     Refused(NodeId),
     /// The peer does not permit this node sockets.
     Denied(NodeId),
+    /// The peer answers, for the first time or again.
+    Up(NodeId),
     /// The peer does not answer.
     Lost(NodeId, LostCause),
     /// No process has the peer's port at any of its addresses: this machine's kernel reports it, or

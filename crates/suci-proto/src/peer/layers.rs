@@ -91,14 +91,18 @@ impl Peer {
 
     /// Tells the handlers of an event, if they want to know of it.
     pub(super) fn tell_layers(&self, event: &Event, shared: &mut Shared) {
-        if let Event::Lost { node, cause, .. } = *event
-            && shared.config.placement.is_some()
-        {
-            let input = RemoteInput::Lost(node, cause);
-            shared.remote_inputs.push_back(input);
-            shared
-                .socket_inputs
-                .push_back(SocketInput::Lost(node, cause));
+        if !shared.config.placement.is_some() {
+            return;
+        }
+        match *event {
+            Event::Up { node, .. } => shared.socket_inputs.push_back(SocketInput::Up(node)),
+            Event::Lost { node, cause, .. } => {
+                let input = RemoteInput::Lost(node, cause);
+                shared.remote_inputs.push_back(input);
+                let input = SocketInput::Lost(node, cause);
+                shared.socket_inputs.push_back(input);
+            }
+            _ => {}
         }
     }
 

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use suci_layers::sockets::{
-    Address, ConnectionFailure, MAX_WINDOW, OPEN_TIMEOUT, RefusedCode, SocketKind,
+    Address, ConnectionFailure, LOST_TIMEOUT, MAX_WINDOW, OPEN_TIMEOUT, RefusedCode, SocketKind,
 };
 use suci_proto::RefusedReason;
 use suci_proto::time::{Duration, Instant};
@@ -90,6 +90,15 @@ struct Connection {
     closed: [bool; 2],
 }
 
+/// A time in which a node knows that another one does not answer.
+#[derive(Debug)]
+struct Silence {
+    /// The one that asks, and the one that is silent.
+    nodes: [u32; 2],
+    from: Instant,
+    until: Option<Instant>,
+}
+
 /// A failure of which the reason may be known later.
 #[derive(Debug)]
 struct Failed {
@@ -113,6 +122,7 @@ pub struct SocketOracle {
     open: BTreeSet<(ProcId, Held)>,
     /// Nodes whose session ended or was lost, or of which one was gone (then both are the same).
     troubles: Vec<(u32, u32, Instant)>,
+    silences: Vec<Silence>,
     /// Starts (true) and ends of the processes of nodes, in order.
     lives: Vec<(u32, Instant, bool)>,
     /// Listeners that were closed.
@@ -349,6 +359,27 @@ impl SocketOracle {
         self.troubles.push((low, high, now));
     }
 
+    /// Notes that a process heard that another node does not answer.
+    pub fn lost(&mut self, node: u32, other: u32, now: Instant) {
+        self.silences.push(Silence {
+            nodes: [node, other],
+            from: now,
+            until: None,
+        });
+    }
+
+    /// Notes that a process heard from another node.
+    pub fn up(&mut self, node: u32, other: u32, now: Instant) {
+        self.end_silences(|nodes| nodes == [node, other], now);
+    }
+
+    fn end_silences(&mut self, which: impl Fn([u32; 2]) -> bool, now: Instant) {
+        let ended = |it: &&mut Silence| it.until.is_none() && which(it.nodes);
+        for silence in self.silences.iter_mut().filter(ended) {
+            silence.until = Some(now);
+        }
+    }
+
     /// Notes that a process of a node starts.
     pub fn process_started(&mut self, node: u32, now: Instant) {
         self.lives.push((node, now, true));
@@ -358,6 +389,7 @@ impl SocketOracle {
     pub fn process_stopped(&mut self, process: ProcId, node: u32, now: Instant) {
         self.lives.push((node, now, false));
         self.troubles.push((node, node, now));
+        self.end_silences(|nodes| nodes[0] == node, now);
         self.open.retain(|(of, _)| *of != process);
     }
 
@@ -415,6 +447,16 @@ impl SocketOracle {
         !last.is_some_and(|(_, noted, starts)| *starts && at.since(*noted) > SHARED_QUESTION)
     }
 
+    /// Returns true if the client's node knew that the other one does not answer, before the
+    /// connection began and for all the time that it has then.
+    fn was_silent(&self, connection: &Connection) -> bool {
+        let end = connection.began + LOST_TIMEOUT;
+        self.silences.iter().any(|it| {
+            let lasted = it.until.is_none_or(|until| until >= end);
+            it.nodes == connection.nodes && it.from <= connection.began && lasted
+        })
+    }
+
     /// Returns true if something happened that explains a failure.
     fn explains(&self, failed: &Failed) -> bool {
         let Some(connection) = self.connections.get(failed.held.0) else {
@@ -435,7 +477,9 @@ impl SocketOracle {
             ConnectionFailure::Refused(RefusedCode::BacklogFull) => true,
             ConnectionFailure::Refused(RefusedCode::NoListener) => unheard(),
             ConnectionFailure::TimedOut => {
-                failed.at >= connection.began + OPEN_TIMEOUT || troubled()
+                let waited = |time| failed.at >= connection.began + time;
+                let silent = || waited(LOST_TIMEOUT) && self.was_silent(connection);
+                waited(OPEN_TIMEOUT) || troubled() || silent()
             }
             ConnectionFailure::Reset => {
                 // The placeholder's time may be over, too.

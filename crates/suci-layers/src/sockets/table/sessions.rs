@@ -1,6 +1,6 @@
 //! Sessions that end, and peers that do not answer.
 
-use super::{SlotUse, Sockets, read_open};
+use super::{SlotUse, Sockets, entry_mut, read_open};
 use crate::sockets::connection::State;
 use crate::sockets::plant::{Fault, is_planted};
 use crate::sockets::{ConnectionFailure, LOST_TIMEOUT, OPEN_TIMEOUT};
@@ -41,6 +41,23 @@ impl Sockets {
         match self.lost.contains_key(&node) {
             true => after(now, LOST_TIMEOUT),
             false => end_of_open(now),
+        }
+    }
+
+    /// A node that may have been lost was heard: connections that wait for its answer have as much
+    /// time as those to any other node.
+    pub(super) fn on_heard(&mut self, node: NodeId) {
+        if self.lost.remove(&node).is_none() {
+            return;
+        }
+        for id in self.ids_of(node) {
+            if let Some(SlotUse::Connection(connection)) = entry_mut(&mut self.slots, id)
+                && let State::Opening(deadline) = &mut connection.state
+            {
+                self.deadlines.remove(&(*deadline, id));
+                *deadline = after(*deadline, OPEN_TIMEOUT - LOST_TIMEOUT);
+                self.deadlines.insert((*deadline, id));
+            }
         }
     }
 

@@ -534,12 +534,29 @@ fn f25_each_connection_to_a_lost_node_fails_for_the_same_reason() {
         assert_eq!(pair.tables[CLIENT].status(again), Some(Err(failure)));
         // It answers again: from then on its silence is no longer known.
         let heard = pair.connect(STREAM);
+        pair.tables[CLIENT].on_input(NOW, SocketInput::Up(node(SERVER)));
         pair.settle();
         assert_eq!(pair.tables[CLIENT].status(heard), Some(Ok(())));
         pair.connect(STREAM);
         let due = Instant::from_nanos(NOW.as_nanos() + nanos(OPEN_TIMEOUT));
         assert_eq!(pair.tables[CLIENT].next_timeout(), Some(due));
     }
+}
+
+/// F25: a node that was lost is heard again while a connection to it is opened, which waits as long
+/// as any other then.
+#[test]
+fn f25_a_connection_to_a_lost_node_waits_longer_once_the_node_is_heard() {
+    let (mut pair, _) = Pair::listening(STREAM, 8);
+    let lost = SocketInput::Lost(node(SERVER), LostCause::NoAnswer);
+    pair.tables[CLIENT].on_input(NOW, lost);
+    let client = pair.connect(STREAM);
+    pair.tables[CLIENT].on_input(NOW, SocketInput::Up(node(SERVER)));
+    let due = Instant::from_nanos(NOW.as_nanos() + nanos(OPEN_TIMEOUT));
+    assert_eq!(pair.tables[CLIENT].next_timeout(), Some(due));
+    pair.settle();
+    assert_eq!(pair.tables[CLIENT].status(client), Some(Ok(())));
+    assert_eq!(pair.tables[CLIENT].next_timeout(), None);
 }
 
 /// No way leads to a node: connections that wait for its answer fail, others go on.

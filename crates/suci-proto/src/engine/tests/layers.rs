@@ -235,6 +235,7 @@ fn of_sockets(world: &mut World, host: usize) -> (Vec<usize>, bool) {
                 lengths.push(message.payload.len());
             }
             SocketInput::Ended(..) => ended = true,
+            SocketInput::Up(from) => assert_eq!((from, lengths.len()), (id(1 - host), 0)),
             other => panic!("{other:?}"),
         }
     }

@@ -232,7 +232,7 @@ impl Connection {
 
     /// Returns true if a packet may be sent only to ask the peer something. While a question is
     /// under way, the last number for control is kept for an answer. If both ends used all their
-    /// numbers for questions that cross, neither could answer the other for a second. After a probe
+    /// numbers for questions that cross, neither could answer the other for a while. After a probe
     /// timeout the question is probably lost, so another one may go. No deadlock is possible:
     /// questions have a timer.
     pub(in crate::peer) fn may_ask(&self) -> bool {
