@@ -92,7 +92,7 @@ impl Table {
         let id = id.unwrap_or_default();
         let now = Instant::from_nanos(self.now);
         let sockets = &mut self.sockets;
-        match call % 11 {
+        match call % 12 {
             0 => {
                 let (port, kind) = PORTS[chosen % 2];
                 let peer = Address { node, port };
@@ -116,6 +116,7 @@ impl Table {
                 sockets.on_timeout(Instant::from_nanos(self.now));
             }
             9 => sockets.transmit(|_, _| true),
+            10 => sockets.on_input(now, SocketInput::Up(node)),
             _ => sockets.on_input(now, SocketInput::Refused(node)),
         }
     }

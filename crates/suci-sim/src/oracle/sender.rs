@@ -92,12 +92,15 @@ impl Oracle {
     fn before_lost(&self, process: ProcId, node: NodeId, cause: LostCause) -> &'static [Link] {
         match cause {
             LostCause::ProcessDied => &[Link::Idle, Link::Up, Link::Quiet],
-            // One that never answered is given up without an end. Members try again.
-            _ if self.has_members && !self.is_in_session(process, node) => {
-                &[Link::Idle, Link::Up, Link::Lost]
-            }
+            _ if self.is_tried_again(process, node) => &[Link::Idle, Link::Up, Link::Lost],
             _ => &[Link::Idle, Link::Up],
         }
+    }
+
+    /// Returns true if a node may become lost again without an answer in between: one that never
+    /// answered is given up without an end, and members try again.
+    fn is_tried_again(&self, process: ProcId, node: NodeId) -> bool {
+        self.has_members && !self.is_in_session(process, node)
     }
 
     /// Notes that `process` was told to send a message to `node` later, on a channel of this class.
@@ -145,7 +148,8 @@ impl Oracle {
         }
         // A node that never answered in this session announced nothing yet. A process that the
         // kernel reports dead is lost, whatever it announced.
-        let unheard = self.link_of(process, node) == Link::Idle;
+        let unheard =
+            self.link_of(process, node) == Link::Idle || self.is_tried_again(process, node);
         let fits = |process: &ProcessRecord| {
             process.unattended == quiet || (!quiet && process.stopped_at.is_some())
         };
