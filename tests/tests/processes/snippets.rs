@@ -68,7 +68,7 @@ const BESIDE: &[(&str, &str)] = &[
 const SHORT: &str = r#"#!/bin/sh
 verb=$1; shift
 case "$verb $*" in
-perf*--listen*) exec "$SUCI" perf "$@";;
+perf*--listen*|ping*--listen*) exec "$SUCI" $verb "$@";;
 perf*--size*) set -- $(echo "$*" | sed 's/1MiB/1KiB/; s/1048576/4096/');;
 perf*--workload*) set -- "$@" --size 4096;;
 perf*) set -- "$@" --workload ping-pong,broadcast,all-to-all --size 4096;;
