@@ -1,18 +1,13 @@
 //! The sender's half: which packet numbers may be used, for what, and when BLOCKED is due.
 
 use crate::credit::{CONTROL_MIN, SocketCredit, SocketReturn};
-use crate::limits::CREDIT_LAPSE;
+use crate::limits::{CREDIT_LAPSE, EXTRA_PAUSE};
 use crate::planted;
 use crate::time::{Duration, Instant, nanos};
 use crate::types::PacketNumber;
 
 /// Longest pause between two BLOCKED frames while control numbers last.
 const BLOCKED_MAX: Duration = Duration::from_secs(1);
-
-/// While all numbers for control are used up, a packet goes nevertheless after each of these
-/// pauses, then one in each [`CREDIT_LAPSE`]. The receiver has room for them in the quarter of its
-/// buffer that is no budget.
-const EXTRA_PAUSES: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(1)];
 
 /// Shortest first pause before BLOCKED: a grant is usually under way already.
 const BLOCKED_MIN: Duration = Duration::from_millis(1);
@@ -57,8 +52,8 @@ pub struct SendCredit {
     acked_sent_at: Instant,
     /// When the newest control packet beyond the limit was sent; `None` if another may go at once.
     beyond_at: Option<Instant>,
-    /// How many of the newest packets were sent although all numbers were used up.
-    extra: u8,
+    /// The newest packet was sent although all numbers were used up.
+    is_extra: bool,
     refresh: Refresh,
     blocked: Option<CreditWait>,
     used_up: UsedUp,
@@ -126,7 +121,7 @@ impl SendCredit {
             sent_end: first,
             acked_sent_at: answered,
             beyond_at: None,
-            extra: 0,
+            is_extra: false,
             refresh: Refresh {
                 window: limit_end.saturating_sub(first),
                 elicited: false,
@@ -211,11 +206,13 @@ impl SendCredit {
         }
     }
 
-    /// Returns how long after the newest packet beyond the limit one more may follow although all
+    /// Returns how long after the newest packet beyond the limit one more may go although all
     /// numbers are used up.
-    fn extra_pause(&self) -> Duration {
-        let pause = EXTRA_PAUSES.get(usize::from(self.extra));
-        *pause.unwrap_or(&CREDIT_LAPSE)
+    const fn extra_pause(&self) -> Duration {
+        match self.is_extra {
+            false => EXTRA_PAUSE,
+            true => CREDIT_LAPSE,
+        }
     }
 
     /// Returns true if even the numbers for control end before this one. Then a packet may be sent
@@ -245,10 +242,7 @@ impl SendCredit {
     pub fn on_sent(&mut self, last: PacketNumber, now: Instant, eliciting: bool) {
         self.end_if_lapsed(now);
         if last >= self.limit_end || !self.live {
-            self.extra = match self.is_beyond_reserve(last, now) {
-                true => self.extra.saturating_add(1),
-                false => 0,
-            };
+            self.is_extra = self.is_beyond_reserve(last, now);
             self.beyond_at = Some(now);
         }
         if eliciting {

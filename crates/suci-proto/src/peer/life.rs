@@ -438,6 +438,9 @@ impl Life {
         self.left = false;
         // A process answered, perhaps another one.
         self.ask_again(None);
+        if let Some(reports) = &mut self.reports {
+            reports.known_absence = None;
+        }
     }
 
     /// Notes that the peer's process closes its node.

@@ -107,7 +107,6 @@ const fn no_message(error: HandshakeError) -> RefusedCode {
 
 impl Attempt {
     fn new(opening: Opening, to: SocketAddr) -> Self {
-        let began = opening.next_at();
         Self {
             opening,
             to,
@@ -116,7 +115,7 @@ impl Attempt {
             offer: None,
             keys_refused: 0,
             forged_accepts: 0,
-            absence: Absence::new(began),
+            absence: Absence::default(),
             small: false,
         }
     }
@@ -225,6 +224,7 @@ impl Peer {
         let no_room = matches!(code, RefusedCode::NoSocketCredit | RefusedCode::Wait);
         if no_room && attempt.is_asking() {
             attempt.opening.put_off(now, wait);
+            attempt.absence = Absence::default();
             return true;
         }
         let made = attempt.offer.as_ref().map(|offer| offer.sent_at);
@@ -341,7 +341,8 @@ impl Peer {
             }
             _ => {
                 attempt.cookie = None;
-                self.judge_absence(now, shared);
+                let sent = attempt.opening.tries().saturating_add(1);
+                self.judge_absence(now, sent, shared);
                 self.change_to_next_address();
                 true
             }

@@ -95,9 +95,9 @@ impl Peer {
     /// Returns true if silence shows nothing about the peer. A supervised peer that refuses this
     /// node is not silent.
     fn is_presumed_alive(&self) -> bool {
-        // If the port is closed, no process computes.
-        let computes =
-            self.unattended && self.session.is_established() && !self.life.is_port_closed();
+        // If the port is closed, no process computes. What the process of an earlier session
+        // announced says nothing about the one that is called now.
+        let computes = self.unattended && self.session.connected && !self.life.is_port_closed();
         computes || (self.supervised && !self.life.is_refused_for_good())
     }
 

@@ -20,10 +20,8 @@ const REPORTS_KEPT: Duration = Duration::from_secs(10);
 
 /// Reports that nobody is at addresses of a peer to which an attempt sent HELLO. Each question of
 /// the program has an attempt of its own, so that no late report of an earlier question counts.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Absence {
-    /// When the attempt began.
-    began: Instant,
     /// The addresses, each once; at most all of one peer.
     addresses: Vec<SocketAddr>,
     /// A report says that a port is closed, and not only that there is no way.
@@ -39,18 +37,6 @@ pub(super) struct Absence {
 }
 
 impl Absence {
-    pub(super) fn new(began: Instant) -> Self {
-        Self {
-            began,
-            addresses: Vec::new(),
-            is_port: false,
-            is_hint: false,
-            reported: None,
-            due: None,
-            is_told: false,
-        }
-    }
-
     /// Notes a report. Returns true if it is the first one about its address.
     fn add(&mut self, now: Instant, report: &Undelivered<'_>) -> bool {
         self.is_port |= report.why == Unreachable::Port;
@@ -70,9 +56,9 @@ impl Absence {
 pub(super) struct KnownAbsence {
     addresses: Vec<SocketAddr>,
     is_port: bool,
-    /// How long the attempt had to last until the reports counted. That includes the time that a
-    /// report takes, and an answer would take.
-    took: Duration,
+    /// How many HELLOs had to be sent before the reports counted. In that time an answer would have
+    /// come, too.
+    due: u32,
     /// When the last report came.
     pub(super) reported: Instant,
 }
@@ -150,7 +136,8 @@ impl Peer {
         let goes_on = attempt.absence.add(now, report) && attempt.to == report.to;
         if self.is_absent_everywhere() {
             self.life.renew_known_absence(now);
-            self.judge_absence(now, shared);
+            let sent = (self.attempt.as_ref()).map_or(0, |it| it.opening.tries());
+            self.judge_absence(now, sent, shared);
             return false;
         }
         if let Some(attempt) = self.attempt.as_mut().filter(|_| goes_on) {
@@ -174,47 +161,46 @@ impl Peer {
     /// took.
     ///
     /// A host sends few reports in each second. So the next attempts need no reports of their own:
-    /// if their HELLOs stay unanswered for as long, the result is the same.
-    pub(super) fn judge_absence(&mut self, now: Instant, shared: &mut Shared) {
+    /// if as many HELLOs stay unanswered, the result is the same.
+    ///
+    /// `sent`: the HELLOs of the attempt, with one that leaves now.
+    pub(super) fn judge_absence(&mut self, now: Instant, sent: u32, shared: &mut Shared) {
         let is_reported = self.is_absent_everywhere();
         let known = self.life.known_absence().filter(|known| {
             let is_fresh = now.since(known.reported) < REPORTS_KEPT;
             is_fresh && self.candidates().all(|at| known.addresses.contains(&at))
         });
-        let known = known.map(|known| (known.took, known.is_port));
+        let known = known.map(|known| (known.due, known.is_port));
         let addresses = u32::try_from(self.candidates().count()).unwrap_or(u32::MAX);
         let Some(attempt) = self.attempt.as_mut().filter(|it| !it.absence.is_told) else {
             return;
         };
-        let sent = attempt.opening.tries();
         let absence = &mut attempt.absence;
-        let took = now.since(absence.began);
-        // A HELLO may leave a little earlier in its turn than in the first attempt.
-        let lasted = |least: Duration| took >= least - least / 10 && sent > addresses;
-        if let Some((_, is_port)) = known.filter(|(least, _)| lasted(*least)) {
+        if let Some((_, is_port)) = known.filter(|(due, _)| sent >= *due) {
             absence.is_port |= is_port;
             absence.is_told = true;
-        }
-        if is_reported {
+        } else if is_reported {
             let challenge = match absence.is_hint {
                 true => addresses.saturating_add(1),
                 false => 0,
             };
             let due = *absence.due.get_or_insert(sent.saturating_add(challenge));
-            absence.is_told |= sent >= due;
+            if sent < due {
+                return;
+            }
+            absence.is_told = true;
+            if let Some(reported) = absence.reported.filter(|_| absence.is_hint) {
+                self.life.set_known_absence(KnownAbsence {
+                    addresses: absence.addresses.clone(),
+                    is_port: absence.is_port,
+                    due,
+                    reported,
+                });
+            }
         }
-        if !absence.is_told {
-            return;
+        if absence.is_told {
+            self.tell_absent(shared);
         }
-        if let Some(reported) = absence.reported.filter(|_| is_reported && absence.is_hint) {
-            self.life.set_known_absence(KnownAbsence {
-                addresses: absence.addresses.clone(),
-                is_port: absence.is_port,
-                took: known.map_or(took, |(least, _)| least.min(took)),
-                reported,
-            });
-        }
-        self.tell_absent(shared);
     }
 
     /// Returns true if nobody has the peer's port at any of its addresses, as far as is known.

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use suci_proto::ProcessEnd::{Failed, Finished, Replaced};
 use suci_proto::time::Duration;
 use suci_proto::types::NodeId;
+use suci_proto::wire::PacketType;
 use suci_proto::{
     AcceptPolicy, Addresses, CallError, CallId, CallResult, Config, EndReason, Event, Link,
     LostCause, PeerInfo, Priority, ProcessEnd, RefusedReason, SendError, Undelivered, Unreachable,
@@ -359,6 +360,35 @@ fn f17_a_quiet_peer_whose_process_has_ended_is_lost() {
         matches!(&events[..], [Event::Lost { .. }, end] if is_end(end, 1)),
         "{events:?}"
     );
+}
+
+/// F17: a process announced that it may be quiet, and closed. The next process at its address gives
+/// cookies, but never accepts: it announced nothing, although messages may be on their way to it.
+#[test]
+fn f17_what_an_unattended_process_announced_ends_with_its_session() {
+    let mut net = Net::new(2, |host| Config {
+        unattended: host == 1,
+        ..Config::default()
+    });
+    net.send(0, id(1), message(b"heard"));
+    net.run(SECOND);
+    let now = net.now;
+    net.engine(1).close(now, SECOND);
+    net.flush(1);
+    net.run(SECOND);
+    assert!(matches!(net.events(0)[..], [.., Event::Ended { .. }]));
+    net.restart(1);
+    net.discard_events();
+    let accepts = |bytes: &[u8]| PacketType::from_wire(bytes[0] & 15) == Some(PacketType::Accept);
+    net.meddle = Some(Box::new(move |to, bytes| {
+        (to != address(0) || !accepts(&bytes) && bytes[0] & 15 != 0).then_some(bytes)
+    }));
+    net.send(0, id(1), message(b"unheard"));
+    net.run(SECOND * 5);
+    net.meddle = Some(Box::new(|_, _| None));
+    net.run(SECOND * 60);
+    let events = net.events(0);
+    assert!(matches!(&events[..], [Event::Lost { .. }]), "{events:?}");
 }
 
 /// The launcher's report about a process may come when another one has taken its place, or the

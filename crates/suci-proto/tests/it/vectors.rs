@@ -373,6 +373,10 @@ fn the_table_of_constants_is_true() {
         ("MAX_CHANNELS", limits::MAX_CHANNELS.to_string()),
         ("MIN_CHANNELS", limits::MIN_CHANNELS.to_string()),
         ("CREDIT_LAPSE", seconds(limits::CREDIT_LAPSE)),
+        (
+            "EXTRA_PAUSE",
+            format!("{} ms", limits::EXTRA_PAUSE.as_millis()),
+        ),
         ("COOKIE_LIFETIME", seconds(limits::COOKIE_LIFETIME)),
         ("MAX_RETIRED", limits::MAX_RETIRED.to_string()),
     ];
