@@ -43,7 +43,7 @@ const RESERVE_MOST: u64 = 8;
 
 /// A peer that sent nothing for this time may be asked to return its credit, if another peer waits
 /// without any.
-const IDLE: Duration = Duration::from_millis(100);
+pub(crate) const IDLE: Duration = Duration::from_millis(100);
 
 /// An idle peer is left alone for this time if others have credit and only need more: a busy
 /// machine may run its process no sooner.
@@ -51,7 +51,7 @@ const QUIET: Duration = Duration::from_millis(250);
 
 /// Longest time that a share in use lasts while others wait without credit, and that a surplus over
 /// the share lasts while others need more.
-const TURN: Duration = Duration::from_secs(1);
+pub(crate) const TURN: Duration = Duration::from_secs(1);
 
 /// While less than one in this many slots is taken, strangers begin with as much as others.
 const FEW_PEERS: u64 = 16;
@@ -355,25 +355,19 @@ impl Shares {
     }
 
     /// Returns whether this peer's slot may be given to a node that waits for one, and its rank
-    /// among such peers; the least rank goes first. Peers that were idle for `idle` or for 100 ms,
-    /// whichever is shorter, come before peers that had their slot for a `TURN`. A peer of which
-    /// nothing came since it got its slot may be farther away than 100 ms: it is idle after `idle`
-    /// or a `TURN`, whichever is shorter.
+    /// among such peers; the least rank goes first. Peers that were idle for `idle` come before
+    /// peers that had their slot for a `TURN`.
     #[must_use]
     pub fn may_dismiss(
         &self,
         grant: &Grant,
-        idle: Option<Duration>,
+        idle: Duration,
         now: Instant,
     ) -> Option<(bool, Instant)> {
         if grant.retired || grant.dismissed {
             return None;
         }
         let idle_since = grant.idle_since();
-        let idle = match grant.was_heard() {
-            true => idle.unwrap_or(IDLE).min(IDLE),
-            false => idle.unwrap_or(TURN).min(TURN),
-        };
         if now >= idle_since + idle {
             return Some((false, idle_since));
         }

@@ -555,6 +555,24 @@ fn f21_the_last_control_packet_is_kept_for_an_answer_while_a_question_is_under_w
     }
 }
 
+/// A peer waits for our packet, and its own takes as long again. A far one keeps its slot meanwhile,
+/// but no longer than any other has its turn.
+#[test]
+fn f21_a_peer_far_away_keeps_its_slot_while_an_answer_may_be_under_way() {
+    let mut world = World::new(2);
+    world.send(0, 1).unwrap();
+    world.run(SECOND);
+    for (round_trip, least, most) in [(10, 100, 100), (200, 400, 900), (5_000, 1_000, 1_000)] {
+        let peer = world.peer(1, 0);
+        let connection = peer.connection.as_mut().unwrap();
+        let round_trip = Duration::from_millis(round_trip);
+        connection.recovery.set_initial_rtt(round_trip);
+        let idle = peer.counts_as_idle_after(peer.connection.as_ref().unwrap());
+        let limits = Duration::from_millis(least)..=Duration::from_millis(most);
+        assert!(limits.contains(&idle), "{round_trip:?}: {idle:?}");
+    }
+}
+
 /// A node used all its numbers up, and the last packet was lost. It answers a question after a
 /// quarter of a second: nobody is silent for ten.
 #[test]

@@ -1,9 +1,10 @@
 //! Our relation to a peer: known or a stranger, with a slot or without, to be kept or forgotten.
 
-use super::Peer;
+use super::{Connection, Peer};
 use crate::addresses::Addresses;
 use crate::config::Config;
 use crate::counters::Link;
+use crate::credit::{IDLE, TURN};
 use crate::engine::Shared;
 use crate::handshake::Trust;
 use crate::options::PeerOptions;
@@ -125,21 +126,29 @@ impl Peer {
         self.life.put_off(now);
     }
 
-    /// Returns how long the peer must be silent to count as idle: one probe timeout, in which a
-    /// next message would have come. `None` unless the last exchange is over: as many messages were
-    /// sent as received, and all are acknowledged. A peer of which nothing came after its INIT may
-    /// have stopped there: two of the round trips from COOKIE to INIT suffice for its first packet.
-    pub(crate) fn counts_as_idle_after(&self) -> Option<Duration> {
-        let grant = self.connection.as_ref().map(|connection| &connection.grant);
-        if let Some(grant) = grant.filter(|grant| !grant.was_heard()) {
-            let round_trip = grant.begun_at().since(self.newest_cookie?);
-            return Some((round_trip * 2).max(UNHEARD));
+    /// Returns how long the peer of `connection` must be silent to count as idle.
+    ///
+    /// * Nothing came after its INIT: it may have stopped there. Two of the round trips from COOKIE
+    ///   to INIT suffice for its first packet.
+    /// * The last exchange is over: as many messages were sent as received, and all are
+    ///   acknowledged. In one probe timeout a next message would have come.
+    /// * Otherwise it may wait for a packet of ours, and its own takes as long again. Far peers
+    ///   would lose each connection before it carried anything.
+    pub(crate) fn counts_as_idle_after(&self, connection: &Connection) -> Duration {
+        let grant = &connection.grant;
+        if !grant.was_heard() {
+            let cookie = self.newest_cookie;
+            let round_trip = cookie.map_or(TURN, |cookie| grant.begun_at().since(cookie));
+            return (round_trip * 2).clamp(UNHEARD, TURN);
         }
+        let pto = connection.recovery.rtt().pto(Duration::ZERO);
         let sent = self.session.outbox.accepted();
         let answered = sent > 0 && sent == self.session.inbox.received();
         let over = answered && !(self.is_waiting() || self.has_message() || self.has_reply());
-        let connection = self.connection.as_ref().filter(|_| over)?;
-        Some(connection.recovery.rtt().pto(Duration::ZERO))
+        match over {
+            true => pto.min(IDLE),
+            false => pto.clamp(IDLE, TURN),
+        }
     }
 
     /// Gives up the connection's slot for others. The session goes on without a connection until

@@ -766,47 +766,32 @@ fn slots_are_taken_from_the_idle_and_then_in_turn() {
     let mut shares = Shares::new(8 * MIB);
     let mut grant = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
     shares.drain_one(&mut grant, 0, true, at(50));
-    assert_eq!(shares.may_dismiss(&grant, None, at(149)), None);
+    assert_eq!(shares.may_dismiss(&grant, IDLE, at(149)), None);
     assert_eq!(
-        shares.may_dismiss(&grant, None, at(150)),
+        shares.may_dismiss(&grant, IDLE, at(150)),
         Some((false, at(50)))
     );
     for round in 1..=10 {
         shares.drain_one(&mut grant, round, true, at(100 * round));
     }
-    assert_eq!(shares.may_dismiss(&grant, None, at(999)), None, "busy");
+    assert_eq!(shares.may_dismiss(&grant, IDLE, at(999)), None, "busy");
     assert_eq!(
-        shares.may_dismiss(&grant, None, at(1_000)),
+        shares.may_dismiss(&grant, IDLE, at(1_000)),
         Some((true, at(0)))
     );
     shares.dismiss(&mut grant);
     assert_eq!(
-        shares.may_dismiss(&grant, None, at(1_000)),
+        shares.may_dismiss(&grant, IDLE, at(1_000)),
         None,
         "only once"
     );
     let mut other = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
     shares.replace(&mut other, 0, ETHERNET_MTU, at(1)).unwrap();
     assert_eq!(
-        shares.may_dismiss(&other, None, at(5_000)),
+        shares.may_dismiss(&other, IDLE, at(5_000)),
         None,
         "replaced"
     );
-}
-
-/// The first packet of a peer far away comes after more than the usual idle time: it keeps its slot
-/// until then, and loses it after a turn if nothing came.
-#[test]
-fn f21_a_peer_far_away_keeps_its_slot_until_its_first_packet_can_have_come() {
-    let mut shares = Shares::new(8 * MIB);
-    let mut grant = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
-    assert_eq!(shares.may_dismiss(&grant, None, at(999)), None);
-    let silent = Some((false, at(0)));
-    assert_eq!(shares.may_dismiss(&grant, None, at(1_000)), silent);
-    shares.drain_one(&mut grant, 0, true, at(130));
-    assert_eq!(shares.may_dismiss(&grant, None, at(229)), None);
-    let idle = Some((false, at(130)));
-    assert_eq!(shares.may_dismiss(&grant, None, at(230)), idle);
 }
 
 /// A dismissed grant is reclaimed at once, again until the peer answers, and gets no credit
