@@ -31,6 +31,13 @@ fn bytes_keep_their_order_whichever_way_they_go() {
 }
 
 #[test]
+fn bytes_that_the_kernel_holds_back_keep_their_order() {
+    let nodes = Nodes::on_loopback();
+    let server = nodes.serve("serve_one_by_one", &["1"]);
+    nodes.call(&server, "call_corked", &[]);
+}
+
+#[test]
 fn a_listener_at_any_address_serves_nodes_and_clients_of_tcp() {
     let nodes = Nodes::on_loopback();
     for any in ["0.0.0.0", "::"] {

@@ -399,6 +399,37 @@ def call_by_all_ways(host, port):
     assert connection.recv(1) == b""
 
 
+def receive(connection, length):
+    back = b""
+    while len(back) < length:
+        part = connection.recv(length - len(back))
+        assert part, "the connection ended"
+        back += part
+    return back
+
+
+def call_corked(host, port):
+    """The kernel holds bytes back, which later ones do not overtake."""
+    connection = socket.create_connection((host, int(port)))
+    # Calls for the copy go to the kernel.
+    copy = connection.dup()
+    cork = lambda on: connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, on)
+    for _ in range(30):
+        first, second = os.urandom(200), os.urandom(300)
+        with tempfile.TemporaryFile() as file:
+            file.write(first)
+            file.flush()
+            cork(1)
+            assert os.sendfile(connection.fileno(), file.fileno(), 0, 200) == 200
+        connection.sendall(second)
+        cork(0)
+        assert copy.send(first, socket.MSG_MORE) == 200
+        connection.sendall(second)
+        assert receive(connection, 1_000) == (first + second) * 2
+    connection.close()
+    copy.close()
+
+
 def call_until_served(host, port, count):
     """Calls until `count` servers have answered: while one takes over, nobody may be there."""
     left = int(count)
