@@ -295,7 +295,7 @@ impl Keeping {
             self.is_registered.load(Ordering::Relaxed) || self.waits.load(Ordering::Relaxed) > 0;
         SERVES.get()
             && is_seen
-            && !self.is_kernels.load(Ordering::Relaxed)
+            && !self.is_kernels()
             && KERNEL_WAITS.load(Ordering::SeqCst) == 0
             && self.is_level(pushed)
     }
@@ -333,9 +333,9 @@ impl Keeping {
         self.is_registered.store(true, Ordering::Relaxed);
     }
 
-    /// Keeps nothing any more.
-    pub(crate) fn leave_to_kernel(&self) {
-        self.is_kernels.store(true, Ordering::Relaxed);
+    /// Returns true if nothing is to be kept any more.
+    pub(crate) fn is_kernels(&self) -> bool {
+        self.is_kernels.load(Ordering::Relaxed)
     }
 
     /// Returns true if the connection was not listed.
@@ -369,7 +369,15 @@ impl Drop for Awaited {
     }
 }
 
-/// Lists a connection that keeps something.
+/// Has a connection keep nothing any more, and writes to the kernel what it keeps. If another
+/// thread is just keeping something, that one does.
+pub(crate) fn leave_to_kernel(link: Arc<Link>) {
+    if !link.keeping.is_kernels.swap(true, Ordering::AcqRel) {
+        task::run(link);
+    }
+}
+
+/// Lists a connection that keeps something. The thread may wait for others, and for long.
 pub(crate) fn list(link: &Arc<Link>) {
     if link.keeping.list() {
         lock(&state().kept).push(Arc::clone(link));

@@ -54,9 +54,18 @@ impl ProgramSocket {
         })
     }
 
+    /// Returns true if the descriptor is still that of the socket.
+    pub(crate) fn is_open(self) -> bool {
+        self.is_at(self.fd)
+    }
+
+    fn is_at(self, fd: RawFd) -> bool {
+        with(fd, |fd| sockopt::socket_cookie(fd)) == Some(Ok(self.cookie))
+    }
+
     /// Returns a descriptor of the socket, if this process has one.
     pub(crate) fn descriptor(self) -> Option<RawFd> {
-        let has = |fd: &RawFd| with(*fd, |fd| sockopt::socket_cookie(fd)) == Some(Ok(self.cookie));
+        let has = |fd: &RawFd| self.is_at(*fd);
         Some(self.fd)
             .filter(has)
             .or_else(|| descriptors().into_iter().find(has))

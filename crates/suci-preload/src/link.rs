@@ -282,6 +282,8 @@ impl Flow {
         }
         // Either more is kept, or the connection is told of the next arrival.
         match self.fetch(cx) {
+            // The next call meets an error, too.
+            Ok(true) if keeping.is_kernels() => drop(self.copy_in(cx, link)),
             Ok(true) => {
                 keeping.keep();
                 keeping.go_on();

@@ -38,6 +38,27 @@ fn bytes_that_the_kernel_holds_back_keep_their_order() {
 }
 
 #[test]
+fn an_epoll_tells_nothing_of_a_closed_descriptor() {
+    let nodes = Nodes::on_loopback();
+    let server = nodes.serve("serve_in_threads", &["41"]);
+    nodes.call(&server, "call_and_close_registered", &[]);
+}
+
+#[test]
+fn connections_of_an_epoll_in_another_one_go_through_the_kernel() {
+    let nodes = Nodes::on_loopback();
+    let server = nodes.serve("serve_one_by_one", &["1"]);
+    nodes.call(&server, "call_by_nested_epolls", &[]);
+}
+
+#[test]
+fn an_event_that_is_told_once_is_told_once() {
+    let nodes = Nodes::on_loopback();
+    let server = nodes.serve("serve_one_by_one", &["1"]);
+    nodes.call(&server, "call_one_shot", &[]);
+}
+
+#[test]
 fn a_listener_at_any_address_serves_nodes_and_clients_of_tcp() {
     let nodes = Nodes::on_loopback();
     for any in ["0.0.0.0", "::"] {

@@ -96,6 +96,26 @@ def serve_events(host, count):
             selector.modify(connection, wanted, waiting)
 
 
+def serve_in_threads(host, count):
+    """The same for clients at once, also those that leave without their answers."""
+
+    def serve(connection):
+        try:
+            with connection:
+                echo_on(connection)
+        except ConnectionError:
+            pass
+
+    listener = listen(host)
+    threads = []
+    for _ in range(int(count)):
+        connection, _ = listener.accept()
+        threads.append(threading.Thread(target=serve, args=[connection]))
+        threads[-1].start()
+    for thread in threads:
+        thread.join()
+
+
 def serve_in_children(host, count):
     """Forks for each client."""
     listener = listen(host)
@@ -428,6 +448,68 @@ def call_corked(host, port):
         assert receive(connection, 1_000) == (first + second) * 2
     connection.close()
     copy.close()
+
+
+def call_and_close_registered(host, port):
+    """An epoll tells nothing of a descriptor that the program closed. It does of a copy."""
+    epoll = select.epoll()
+    other = socket.create_connection((host, int(port)))
+    epoll.register(other, select.EPOLLIN)
+    for number in range(40):
+        connection = socket.create_connection((host, int(port)))
+        fd = connection.fileno()
+        epoll.register(connection, select.EPOLLIN)
+        connection.sendall(b"x")
+        copy = connection.dup() if number % 2 else None
+        connection.close()
+        if copy:
+            assert epoll.poll(10) == [(fd, select.EPOLLIN)]
+            assert copy.recv(2) == b"x"
+            copy.close()
+        else:
+            assert epoll.poll(0.02) == []
+    other.close()
+
+
+def call_by_nested_epolls(host, port):
+    """What a connection brings goes to the kernel once its epoll is watched by another one."""
+    connection = socket.create_connection((host, int(port)))
+    inner, outer, poll = select.epoll(), select.epoll(), select.poll()
+    inner.register(connection, select.EPOLLIN)
+    poll.register(connection, select.POLLIN)
+    outer.register(inner.fileno(), select.EPOLLIN)
+    before = bytes_in_kernel(connection)
+    for _ in range(100):
+        connection.sendall(b"x" * 100)
+        assert poll.poll(30_000)
+        assert receive(connection, 100) == b"x" * 100
+    _, carried = (now - then for now, then in zip(bytes_in_kernel(connection), before))
+    assert carried > 5_000, carried
+    connection.sendall(b"x")
+    assert outer.poll(30) and inner.poll(0) and connection.recv(2) == b"x"
+    connection.close()
+
+
+def call_one_shot(host, port):
+    """An event that is told once is told once, though its bytes are there already."""
+    connection = socket.create_connection((host, int(port)))
+    connection.setblocking(False)
+    epoll = select.epoll()
+    epoll.register(connection, select.EPOLLIN)
+    fd = connection.fileno()
+    for _ in range(20):
+        epoll.modify(connection, select.EPOLLIN)
+        connection.sendall(b"question")
+        assert epoll.poll(30) == [(fd, select.EPOLLIN)]
+        epoll.modify(connection, select.EPOLLIN | select.EPOLLONESHOT)
+        assert epoll.poll(30) == [(fd, select.EPOLLIN)]
+        assert epoll.poll(0.02) == []
+        assert connection.recv(1) == b"q"
+        epoll.modify(connection, select.EPOLLIN | select.EPOLLONESHOT)
+        assert epoll.poll(30) == [(fd, select.EPOLLIN)]
+        assert epoll.poll(0.02) == []
+        assert connection.recv(20) == b"uestion"
+    connection.close()
 
 
 def call_until_served(host, port, count):
