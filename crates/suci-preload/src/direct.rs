@@ -381,36 +381,51 @@ pub(crate) fn leave_to_kernel(link: Arc<Link>) {
 pub(crate) fn list(link: &Arc<Link>) {
     if link.keeping.list() {
         lock(&state().kept).push(Arc::clone(link));
+        watch_kept();
     }
+}
+
+/// Returns true if a connection stays listed.
+fn stays_listed(link: &Arc<Link>) -> bool {
+    if link.keeping.has_bytes() {
+        return true;
+    }
+    link.keeping.unlist();
+    // It may keep something again since.
+    link.keeping.has_bytes() && link.keeping.list()
+}
+
+/// Removes the connections from the list that keep nothing. Returns them, for the caller to drop
+/// when it has given the list back.
+fn unlist_empty(kept: &mut Vec<Arc<Link>>) -> Vec<Arc<Link>> {
+    kept.extract_if(.., |link| !stays_listed(link)).collect()
 }
 
 /// Calls `visit` for the connections that keep something, until it returns nothing.
 pub(crate) fn among_kept(mut visit: impl FnMut(&Arc<Link>) -> Option<()>) {
-    let mut goes_on = true;
-    let mut gone = Vec::new();
-    lock(&state().kept).retain(|link| {
-        if link.keeping.has_bytes() {
-            goes_on = goes_on && visit(link).is_some();
-            return true;
+    let mut kept = lock(&state().kept);
+    let gone = unlist_empty(&mut kept);
+    for link in &*kept {
+        if visit(link).is_none() {
+            break;
         }
-        link.keeping.unlist();
-        // It may keep something again since.
-        if link.keeping.has_bytes() && link.keeping.list() {
-            return true;
-        }
-        gone.push(Arc::clone(link));
-        false
-    });
+    }
+    drop(kept);
     drop(gone);
 }
 
 /// Has the reactor look at what is kept, if something is.
 fn watch_kept() {
     let state = state();
-    if !state.is_watched.load(Ordering::Relaxed)
-        && !lock(&state.kept).is_empty()
-        && !state.is_watched.swap(true, Ordering::AcqRel)
-    {
+    if state.is_watched.load(Ordering::Relaxed) {
+        return;
+    }
+    let mut kept = lock(&state.kept);
+    let gone = unlist_empty(&mut kept);
+    let is_empty = kept.is_empty();
+    drop(kept);
+    drop(gone);
+    if !is_empty && !state.is_watched.swap(true, Ordering::AcqRel) {
         process::wake_reactor();
     }
 }
@@ -419,18 +434,14 @@ fn watch_kept() {
 /// if nothing is kept, and it need not look again.
 pub(crate) fn look_at_kept() -> bool {
     let state = state();
-    let mut old = Vec::new();
     let mut kept = lock(&state.kept);
-    kept.retain(|link| {
-        if link.keeping.has_bytes() && link.keeping.is_old.swap(true, Ordering::AcqRel) {
-            link.keeping.unlist();
-            old.push(Arc::clone(link));
-            return false;
-        }
-        true
-    });
-    let goes_on = !kept.is_empty() || !old.is_empty();
+    let gone = unlist_empty(&mut kept);
+    let goes_on = !kept.is_empty();
+    let was_seen = |link: &mut Arc<Link>| link.keeping.is_old.swap(true, Ordering::AcqRel);
+    let old: Vec<_> = kept.extract_if(.., was_seen).collect();
+    old.iter().for_each(|link| link.keeping.unlist());
     drop(kept);
+    drop(gone);
     old.into_iter().for_each(|link| task::run(link));
     goes_on
 }

@@ -45,6 +45,20 @@ fn an_epoll_tells_nothing_of_a_closed_descriptor() {
 }
 
 #[test]
+fn an_idle_program_wakes_nobody() {
+    let nodes = Nodes::on_loopback();
+    let server = nodes.serve("serve_one_by_one", &["1"]);
+    nodes.call(&server, "call_and_idle", &[]);
+}
+
+#[test]
+fn a_wait_for_an_epoll_and_another_connection_ends() {
+    let nodes = Nodes::on_loopback();
+    let server = nodes.serve("serve_in_threads", &["2"]);
+    nodes.call(&server, "call_and_wait_for_an_epoll", &[]);
+}
+
+#[test]
 fn connections_of_an_epoll_in_another_one_go_through_the_kernel() {
     let nodes = Nodes::on_loopback();
     let server = nodes.serve("serve_one_by_one", &["1"]);

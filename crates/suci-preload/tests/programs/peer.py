@@ -471,6 +471,50 @@ def call_and_close_registered(host, port):
     other.close()
 
 
+def wakes_of_library():
+    """How often the library's thread slept."""
+    for task in os.listdir("/proc/self/task"):
+        with open(f"/proc/self/task/{task}/status") as status:
+            lines = dict((line.split() + [""])[:2] for line in status)
+        if lines["Name:"] == "suci-preload":
+            return int(lines["voluntary_ctxt_switches:"])
+    raise AssertionError("no such thread")
+
+
+def call_and_idle(host, port):
+    """A program that waits for nothing wakes nobody."""
+    connection = socket.create_connection((host, int(port)))
+    poll = select.poll()
+    poll.register(connection, select.POLLIN)
+    for _ in range(20):
+        connection.sendall(b"x")
+        assert poll.poll(30_000) and connection.recv(2) == b"x"
+    time.sleep(0.3)
+    before = wakes_of_library()
+    time.sleep(1)
+    wakes = wakes_of_library() - before
+    # The library looks 50 times for bytes that nobody reads.
+    assert wakes < 100, wakes
+    connection.close()
+
+
+def call_and_wait_for_an_epoll(host, port):
+    """A thread waits for one connection, and for an epoll that has another one."""
+    awaited = socket.create_connection((host, int(port)))
+    other = socket.create_connection((host, int(port)))
+    epoll, poll = select.epoll(), select.poll()
+    epoll.register(other, select.EPOLLIN)
+    poll.register(epoll.fileno(), select.POLLIN)
+    poll.register(awaited, select.POLLIN)
+    for _ in range(10):
+        other.sendall(b"x")
+        assert poll.poll(10_000) == [(epoll.fileno(), select.POLLIN)]
+        assert epoll.poll(0) == [(other.fileno(), select.EPOLLIN)]
+        assert other.recv(2) == b"x"
+    awaited.close()
+    other.close()
+
+
 def call_by_nested_epolls(host, port):
     """What a connection brings goes to the kernel once its epoll is watched by another one."""
     connection = socket.create_connection((host, int(port)))
