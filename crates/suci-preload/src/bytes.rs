@@ -221,7 +221,8 @@ unsafe fn send_parts(
     flags: c_int,
     kernel: impl FnOnce(usize) -> ssize_t,
 ) -> ssize_t {
-    let Some(link) = direct::link(fd).filter(|_| parts.iter().any(|part| part.iov_len > 0)) else {
+    let is_possible = calls::length(parts).is_some_and(|length| length > 0);
+    let Some(link) = direct::link(fd).filter(|_| is_possible) else {
         return kernel(0);
     };
     // SAFETY: as the caller promises.

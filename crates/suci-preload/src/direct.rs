@@ -17,7 +17,6 @@ use crate::process;
 use crate::task;
 use crate::waits::{self, Registrations};
 use libc::{c_int, iovec};
-use rustix::net::sockopt;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io;
@@ -44,11 +43,18 @@ static STATE: AtomicPtr<DirectState> = AtomicPtr::new(std::ptr::null_mut());
 thread_local! {
     /// This thread runs a call that serves the node.
     static SERVES: Cell<bool> = const { Cell::new(false) };
+
+    /// This thread has locked the connections by descriptor. A call that finds this is one of a
+    /// signal's handler, and must not wait for the thread.
+    static LOOKS_UP: Cell<bool> = const { Cell::new(false) };
 }
+
+/// Connections, and the cookies of the program's sockets, by their descriptors.
+type ByDescriptor = BTreeMap<c_int, (u64, Arc<Link>)>;
 
 #[derive(Debug, Default)]
 struct DirectState {
-    by_descriptor: Mutex<BTreeMap<c_int, (u64, Arc<Link>)>>,
+    by_descriptor: Mutex<ByDescriptor>,
     /// Clients that the program has not accepted yet, by the address of this library's end.
     clients: Mutex<BTreeMap<SocketAddr, Arc<Link>>>,
     /// The connections that keep something.
@@ -124,7 +130,7 @@ pub(crate) fn enter(socket: ProgramSocket, link: &Arc<Link>) {
         return;
     };
     let entry = (socket.cookie, Arc::clone(link));
-    let before = lock(&state().by_descriptor).insert(socket.fd, entry);
+    let before = by_descriptor(|known| known.insert(socket.fd, entry));
     drop(before);
     marks.fetch_or(bit, Ordering::Relaxed);
 }
@@ -160,24 +166,30 @@ pub(crate) fn forget(link: &Arc<Link>) {
     waits::forget(link);
 }
 
-/// Returns the connection of a descriptor of the program; nothing in a call of this library.
+/// Uses the connections by descriptor.
+fn by_descriptor<T>(work: impl FnOnce(&mut ByDescriptor) -> T) -> T {
+    LOOKS_UP.set(true);
+    let result = work(&mut lock(&state().by_descriptor));
+    LOOKS_UP.set(false);
+    result
+}
+
+/// Returns the connection of a descriptor of the program; nothing in a call of this library. It
+/// frees no memory: a signal's handler may use a number that was one of a connection.
 pub(crate) fn link(fd: c_int) -> Option<Arc<Link>> {
-    if !is_marked(fd) || process::is_inside() {
+    if !is_marked(fd) || process::is_inside() || LOOKS_UP.get() {
         return None;
     }
-    let (cookie, link) = lock(&state().by_descriptor).get(&fd).cloned()?;
+    let cookie = by_descriptor(|known| Some(known.get(&fd)?.0))?;
     // The program may have closed the descriptor, and got the number again for another file.
-    if kernel::with(fd, |fd| sockopt::socket_cookie(fd)) == Some(Ok(cookie)) {
-        return Some(link);
-    }
-    let mut known = lock(&state().by_descriptor);
-    if known.get(&fd).is_some_and(|(it, _)| *it == cookie) {
-        known.remove(&fd);
-        if let Some((marks, bit)) = mark(fd) {
+    let is_open = ProgramSocket { fd, cookie }.is_open();
+    by_descriptor(|known| {
+        let (_, link) = known.get(&fd).filter(|(it, _)| *it == cookie)?;
+        if !is_open && let Some((marks, bit)) = mark(fd) {
             marks.fetch_and(!bit, Ordering::Relaxed);
         }
-    }
-    None
+        is_open.then(|| Arc::clone(link))
+    })
 }
 
 // ---- calls
@@ -495,5 +507,21 @@ impl<'a> Buffers<'a> {
         }
         self.filled += copied;
         copied
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A number that was one of a connection is used in a handler, which runs while its thread has
+    /// the lock.
+    #[test]
+    fn a_handler_does_not_wait_for_its_own_thread() {
+        let fd = 7_000;
+        let (marks, bit) = mark(fd).unwrap();
+        marks.fetch_or(bit, Ordering::Relaxed);
+        by_descriptor(|_| assert!(link(fd).is_none()));
+        assert!(link(fd).is_none());
     }
 }
