@@ -11,6 +11,7 @@
 //! through the kernel, as far as this library saw; and it sends past the kernel only if nothing
 //! that the program wrote is still in the kernel.
 
+use crate::interrupt::{self, Uncancelled};
 use crate::kernel::{self, ProgramSocket};
 use crate::link::Link;
 use crate::process;
@@ -109,9 +110,11 @@ pub(crate) fn epolls() -> MutexGuard<'static, BTreeMap<c_int, Registrations>> {
 
 /// Has the I/O thread of a connection's node serve it.
 pub(crate) fn hand_back(link: &Link) {
-    if let Some(attendance) = Attendance::begin(link.node()) {
-        attendance.hand_back();
-    }
+    interrupt::uncancelled(|| {
+        if let Some(attendance) = Attendance::begin(link.node()) {
+            attendance.hand_back();
+        }
+    });
 }
 
 fn mark(fd: c_int) -> Option<(&'static AtomicU64, u64)> {
@@ -198,17 +201,26 @@ pub(crate) fn link(fd: c_int) -> Option<Arc<Link>> {
 #[derive(Debug)]
 pub(crate) struct DirectCall<'a> {
     attendance: Option<Attendance<'a>>,
+    /// The last field: the thread may end when it is dropped.
+    uncancelled: Uncancelled,
 }
 
 impl<'a> DirectCall<'a> {
     /// Begins a call for a connection. Returns nothing if the node cannot be served by it.
     pub(crate) fn begin(link: &'a Link) -> Option<Self> {
+        let uncancelled = Uncancelled::begin();
         let attendance = Attendance::begin(link.node())?;
         process::set_inside(true);
         SERVES.set(true);
         Some(Self {
             attendance: Some(attendance),
+            uncancelled,
         })
+    }
+
+    /// Returns true if its thread may be cancelled. A call that waits goes on in the kernel then.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.uncancelled.is_in_doubt()
     }
 
     pub(crate) fn attendance(&self) -> Option<&Attendance<'a>> {

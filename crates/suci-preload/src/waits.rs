@@ -47,7 +47,7 @@ fn serve(
     polled: &mut [pollfd],
     mask: Option<&sigset_t>,
     deadline: Option<Instant>,
-    ready: impl FnMut() -> bool,
+    mut ready: impl FnMut() -> bool,
 ) -> Answer {
     let Some(call) = DirectCall::begin(link) else {
         return Answer::InKernel;
@@ -57,7 +57,8 @@ fn serve(
     };
     attendance.takes_all();
     let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
-    match attendance.wait(polled, mask, left, ready) {
+    match attendance.wait(polled, mask, left, || call.is_in_doubt() || ready()) {
+        Ok(Waited::Ready) if call.is_in_doubt() => Answer::InKernel,
         Ok(Waited::Ready | Waited::Polled | Waited::TimedOut) => Answer::Now,
         Ok(Waited::Interrupted) => Answer::Interrupted,
         Ok(Waited::Elsewhere) | Err(_) => Answer::InKernel,

@@ -247,6 +247,13 @@ fn a_program_in_c_finds_what_tcp_has() {
 }
 
 #[test]
+fn a_cancelled_thread_ends_and_leaves_no_lock() {
+    let nodes = Nodes::on_loopback();
+    let server = nodes.serve("serve_in_threads", &["101"]);
+    nodes.interrupt(&server, "cancel");
+}
+
+#[test]
 fn a_program_connects_while_it_exits() {
     let nodes = Nodes::on_loopback();
     let server = Server::start(&mut nodes.c(0, &["serve", &nodes.ips[0]]));
