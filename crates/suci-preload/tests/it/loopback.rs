@@ -254,6 +254,13 @@ fn a_cancelled_thread_ends_and_leaves_no_lock() {
 }
 
 #[test]
+fn a_handler_that_leaves_a_call_stops_no_connection() {
+    let nodes = Nodes::on_loopback();
+    let server = nodes.serve("serve_in_threads", &["3"]);
+    nodes.interrupt(&server, "jump");
+}
+
+#[test]
 fn a_program_connects_while_it_exits() {
     let nodes = Nodes::on_loopback();
     let server = Server::start(&mut nodes.c(0, &["serve", &nodes.ips[0]]));
