@@ -114,10 +114,7 @@ pub(crate) unsafe fn receive(
         let mut received = Passed::None;
         let mut own = [readable(fd)];
         let waited = call.attendance()?.wait(&mut own, None, left, || {
-            received = match call.is_in_doubt() {
-                true => Passed::Kernel,
-                false => awaited.link().receive(&mut to),
-            };
+            received = call.go_on(|| awaited.link().receive(&mut to));
             received != Passed::None
         });
         return match (received, waited) {
@@ -150,10 +147,7 @@ pub(crate) unsafe fn send(fd: c_int, link: &Arc<Link>, parts: &[iovec], flags: c
     if flags & !SENDS != 0 {
         return none;
     }
-    let Some(all) = length(parts) else {
-        return none;
-    };
-    let Some(call) = DirectCall::begin(link) else {
+    let (Some(call), Some(all)) = (DirectCall::begin(link), length(parts)) else {
         return none;
     };
     if let Some(attendance) = call.attendance() {
@@ -189,10 +183,7 @@ pub(crate) unsafe fn send(fd: c_int, link: &Arc<Link>, parts: &[iovec], flags: c
             return Sent::Rest(sent);
         };
         let waited = attendance.wait(&mut [], None, left, || {
-            last = match call.is_in_doubt() {
-                true => Passed::Kernel,
-                false => transmit(),
-            };
+            last = call.go_on(&mut transmit);
             last != Passed::None
         });
         return match (last, waited, patience) {

@@ -13,7 +13,7 @@
 
 use crate::interrupt::{self, Uncancelled};
 use crate::kernel::{self, ProgramSocket};
-use crate::link::Link;
+use crate::link::{Link, Passed};
 use crate::process;
 use crate::task;
 use crate::waits::{self, Registrations};
@@ -221,6 +221,14 @@ impl<'a> DirectCall<'a> {
     /// Returns true if its thread may be cancelled. A call that waits goes on in the kernel then.
     pub(crate) fn is_in_doubt(&self) -> bool {
         self.uncancelled.is_in_doubt()
+    }
+
+    /// Goes on past the kernel, unless its thread may be cancelled.
+    pub(crate) fn go_on(&self, pass: impl FnOnce() -> Passed) -> Passed {
+        match self.is_in_doubt() {
+            true => Passed::Kernel,
+            false => pass(),
+        }
     }
 
     pub(crate) fn attendance(&self) -> Option<&Attendance<'a>> {

@@ -1,8 +1,8 @@
 //! Threads of the program that are cancelled within a call of this library.
 //!
 //! The call that waits is woken, and goes on in the kernel, where the C library ends the thread.
-//! Signals are not held back until the sleep: two more system calls for each wait cost 7 % of a round
-//! trip.
+//! Signals are not held back until the sleep: two more system calls for each wait cost 7 % of a
+//! round trip.
 
 use crate::process;
 use libc::c_int;

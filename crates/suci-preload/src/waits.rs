@@ -279,7 +279,8 @@ const EPOLL_READS: u32 = (libc::EPOLLIN | libc::EPOLLRDNORM) as u32;
 #[derive(Debug)]
 pub(crate) struct Registration {
     link: Arc<Link>,
-    /// What the program registered. Closing it ends the registration without a call of `epoll_ctl`.
+    /// The socket that the program registered. Closing it ends the registration without a call of
+    /// `epoll_ctl`.
     socket: ProgramSocket,
     events: u32,
     data: u64,

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 /// its message or byte usually waits for the next one sooner.
 const UNATTENDED: Duration = Duration::from_millis(1);
 
-/// How long the I/O thread sleeps while one caller waits, which wakes it when the wait ends. Then it
-/// looks whether the caller still does.
+/// How long the I/O thread sleeps while one caller waits, which wakes it when the wait ends. Then
+/// the thread looks whether the caller still waits.
 const LONG_WAIT: Duration = Duration::from_secs(1);
 
 /// How long a caller that was just woken may take until it shows that.
