@@ -4,7 +4,7 @@ use crate::calls::{self, Sent};
 use crate::link::Link;
 use crate::next::next;
 use crate::waits::Sets;
-use crate::{direct, process, task, waits};
+use crate::{direct, process, waits};
 use libc::{
     c_int, c_void, epoll_event, fd_set, iovec, msghdr, nfds_t, pollfd, sigset_t, size_t, sockaddr,
     socklen_t, ssize_t, timespec, timeval,
@@ -221,7 +221,8 @@ unsafe fn send_parts(
     flags: c_int,
     kernel: impl FnOnce(usize) -> ssize_t,
 ) -> ssize_t {
-    let Some(link) = direct::link(fd).filter(|_| parts.iter().any(|part| part.iov_len > 0)) else {
+    let is_possible = calls::length(parts).is_some_and(|length| length > 0);
+    let Some(link) = direct::link(fd).filter(|_| is_possible) else {
         return kernel(0);
     };
     // SAFETY: as the caller promises.
@@ -356,18 +357,19 @@ unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_
 unsafe extern "C-unwind" fn shutdown(fd: c_int, how: c_int) -> c_int {
     // SAFETY: the program's own arguments.
     let done = unsafe { (next().shutdown)(fd, how) };
-    let Some(link) = direct::link(fd) else {
-        return done;
-    };
     // SAFETY: the C library's place for this thread's error.
-    if done != 0 && unsafe { *libc::__errno_location() } == libc::ENOTCONN {
-        // The peer reset the connection a moment ago, which the next call that reads says.
-        return 0;
+    let error = unsafe { *libc::__errno_location() };
+    let link = direct::link(fd);
+    if done != 0 {
+        // If the peer reset the connection a moment ago, the next call that reads says so.
+        let was_reset = link.is_some() && error == libc::ENOTCONN;
+        // SAFETY: as above.
+        unsafe { *libc::__errno_location() = error };
+        return if was_reset { 0 } else { done };
     }
-    if done == 0 && how != libc::SHUT_WR {
+    if let Some(link) = link.filter(|_| how != libc::SHUT_WR) {
         // Calls that read find the end in the kernel.
-        link.keeping.leave_to_kernel();
-        task::run(link);
+        direct::leave_to_kernel(link);
     }
     done
 }

@@ -89,7 +89,7 @@ pub(crate) unsafe fn receive(
     parts: &[iovec],
     flags: c_int,
 ) -> Option<Done> {
-    if flags & !RECEIVES != 0 {
+    if flags & !RECEIVES != 0 || length(parts).is_none() {
         return None;
     }
     // SAFETY: the caller promises it.
@@ -114,7 +114,7 @@ pub(crate) unsafe fn receive(
         let mut received = Passed::None;
         let mut own = [readable(fd)];
         let waited = call.attendance()?.wait(&mut own, None, left, || {
-            received = awaited.link().receive(&mut to);
+            received = call.go_on(|| awaited.link().receive(&mut to));
             received != Passed::None
         });
         return match (received, waited) {
@@ -147,17 +147,16 @@ pub(crate) unsafe fn send(fd: c_int, link: &Arc<Link>, parts: &[iovec], flags: c
     if flags & !SENDS != 0 {
         return none;
     }
-    let Some(call) = DirectCall::begin(link) else {
+    let (Some(call), Some(all)) = (DirectCall::begin(link), length(parts)) else {
         return none;
     };
-    let all: usize = parts.iter().map(|part| part.iov_len).sum();
     if let Some(attendance) = call.attendance() {
         attendance.sends(all, waits::answer_event());
     }
     let mut sent = 0;
     let mut transmit = || {
         while sent < all {
-            // SAFETY: the caller promises it.
+            // SAFETY: the caller promises it, and the length was found.
             let bytes = unsafe { rest(parts, sent) };
             match link.transmit(fd, bytes) {
                 Passed::Bytes(bytes) => sent += bytes,
@@ -184,7 +183,7 @@ pub(crate) unsafe fn send(fd: c_int, link: &Arc<Link>, parts: &[iovec], flags: c
             return Sent::Rest(sent);
         };
         let waited = attendance.wait(&mut [], None, left, || {
-            last = transmit();
+            last = call.go_on(&mut transmit);
             last != Passed::None
         });
         return match (last, waited, patience) {
@@ -222,10 +221,17 @@ pub(crate) enum Sent {
     Rest(usize),
 }
 
+/// Returns the length of all parts; nothing if no memory is so long, which the kernel refuses.
+pub(crate) fn length(parts: &[iovec]) -> Option<usize> {
+    let mut lengths = parts.iter().map(|part| part.iov_len);
+    let all = lengths.try_fold(0_usize, |all, length| all.checked_add(length));
+    all.filter(|all| isize::try_from(*all).is_ok())
+}
+
 /// Returns the bytes behind the first `sent` of all parts, as far as one part has them.
 ///
 /// # Safety
-/// `parts` name memory that may be read.
+/// `parts` name memory that may be read, and have a [`length`].
 unsafe fn rest(parts: &[iovec], mut sent: usize) -> &[u8] {
     for part in parts {
         if sent < part.iov_len {

@@ -11,13 +11,13 @@
 //! through the kernel, as far as this library saw; and it sends past the kernel only if nothing
 //! that the program wrote is still in the kernel.
 
+use crate::interrupt::{self, Uncancelled};
 use crate::kernel::{self, ProgramSocket};
-use crate::link::Link;
+use crate::link::{Link, Passed};
 use crate::process;
 use crate::task;
 use crate::waits::{self, Registrations};
 use libc::{c_int, iovec};
-use rustix::net::sockopt;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io;
@@ -44,11 +44,18 @@ static STATE: AtomicPtr<DirectState> = AtomicPtr::new(std::ptr::null_mut());
 thread_local! {
     /// This thread runs a call that serves the node.
     static SERVES: Cell<bool> = const { Cell::new(false) };
+
+    /// This thread has locked the connections by descriptor. A call that finds this is one of a
+    /// signal's handler, and must not wait for the thread.
+    static LOOKS_UP: Cell<bool> = const { Cell::new(false) };
 }
+
+/// Connections, and the cookies of the program's sockets, by their descriptors.
+type ByDescriptor = BTreeMap<c_int, (u64, Arc<Link>)>;
 
 #[derive(Debug, Default)]
 struct DirectState {
-    by_descriptor: Mutex<BTreeMap<c_int, (u64, Arc<Link>)>>,
+    by_descriptor: Mutex<ByDescriptor>,
     /// Clients that the program has not accepted yet, by the address of this library's end.
     clients: Mutex<BTreeMap<SocketAddr, Arc<Link>>>,
     /// The connections that keep something.
@@ -103,9 +110,11 @@ pub(crate) fn epolls() -> MutexGuard<'static, BTreeMap<c_int, Registrations>> {
 
 /// Has the I/O thread of a connection's node serve it.
 pub(crate) fn hand_back(link: &Link) {
-    if let Some(attendance) = Attendance::begin(link.node()) {
-        attendance.hand_back();
-    }
+    interrupt::uncancelled(|| {
+        if let Some(attendance) = Attendance::begin(link.node()) {
+            attendance.hand_back();
+        }
+    });
 }
 
 fn mark(fd: c_int) -> Option<(&'static AtomicU64, u64)> {
@@ -124,7 +133,7 @@ pub(crate) fn enter(socket: ProgramSocket, link: &Arc<Link>) {
         return;
     };
     let entry = (socket.cookie, Arc::clone(link));
-    let before = lock(&state().by_descriptor).insert(socket.fd, entry);
+    let before = by_descriptor(|known| known.insert(socket.fd, entry));
     drop(before);
     marks.fetch_or(bit, Ordering::Relaxed);
 }
@@ -160,24 +169,30 @@ pub(crate) fn forget(link: &Arc<Link>) {
     waits::forget(link);
 }
 
-/// Returns the connection of a descriptor of the program; nothing in a call of this library.
+/// Uses the connections by descriptor.
+fn by_descriptor<T>(work: impl FnOnce(&mut ByDescriptor) -> T) -> T {
+    LOOKS_UP.set(true);
+    let result = work(&mut lock(&state().by_descriptor));
+    LOOKS_UP.set(false);
+    result
+}
+
+/// Returns the connection of a descriptor of the program; nothing in a call of this library. It
+/// frees no memory: a signal's handler may use a number that was one of a connection.
 pub(crate) fn link(fd: c_int) -> Option<Arc<Link>> {
-    if !is_marked(fd) || process::is_inside() {
+    if !is_marked(fd) || process::is_inside() || LOOKS_UP.get() {
         return None;
     }
-    let (cookie, link) = lock(&state().by_descriptor).get(&fd).cloned()?;
+    let cookie = by_descriptor(|known| Some(known.get(&fd)?.0))?;
     // The program may have closed the descriptor, and got the number again for another file.
-    if kernel::with(fd, |fd| sockopt::socket_cookie(fd)) == Some(Ok(cookie)) {
-        return Some(link);
-    }
-    let mut known = lock(&state().by_descriptor);
-    if known.get(&fd).is_some_and(|(it, _)| *it == cookie) {
-        known.remove(&fd);
-        if let Some((marks, bit)) = mark(fd) {
+    let is_open = ProgramSocket { fd, cookie }.is_open();
+    by_descriptor(|known| {
+        let (_, link) = known.get(&fd).filter(|(it, _)| *it == cookie)?;
+        if !is_open && let Some((marks, bit)) = mark(fd) {
             marks.fetch_and(!bit, Ordering::Relaxed);
         }
-    }
-    None
+        is_open.then(|| Arc::clone(link))
+    })
 }
 
 // ---- calls
@@ -186,17 +201,34 @@ pub(crate) fn link(fd: c_int) -> Option<Arc<Link>> {
 #[derive(Debug)]
 pub(crate) struct DirectCall<'a> {
     attendance: Option<Attendance<'a>>,
+    /// The last field: the thread may end when it is dropped.
+    uncancelled: Uncancelled,
 }
 
 impl<'a> DirectCall<'a> {
     /// Begins a call for a connection. Returns nothing if the node cannot be served by it.
     pub(crate) fn begin(link: &'a Link) -> Option<Self> {
+        let uncancelled = Uncancelled::begin();
         let attendance = Attendance::begin(link.node())?;
         process::set_inside(true);
         SERVES.set(true);
         Some(Self {
             attendance: Some(attendance),
+            uncancelled,
         })
+    }
+
+    /// Returns true if its thread may be cancelled. A call that waits goes on in the kernel then.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.uncancelled.is_in_doubt()
+    }
+
+    /// Goes on past the kernel, unless its thread may be cancelled.
+    pub(crate) fn go_on(&self, pass: impl FnOnce() -> Passed) -> Passed {
+        match self.is_in_doubt() {
+            true => Passed::Kernel,
+            false => pass(),
+        }
     }
 
     pub(crate) fn attendance(&self) -> Option<&Attendance<'a>> {
@@ -295,7 +327,7 @@ impl Keeping {
             self.is_registered.load(Ordering::Relaxed) || self.waits.load(Ordering::Relaxed) > 0;
         SERVES.get()
             && is_seen
-            && !self.is_kernels.load(Ordering::Relaxed)
+            && !self.is_kernels()
             && KERNEL_WAITS.load(Ordering::SeqCst) == 0
             && self.is_level(pushed)
     }
@@ -333,9 +365,9 @@ impl Keeping {
         self.is_registered.store(true, Ordering::Relaxed);
     }
 
-    /// Keeps nothing any more.
-    pub(crate) fn leave_to_kernel(&self) {
-        self.is_kernels.store(true, Ordering::Relaxed);
+    /// Returns true if nothing is to be kept any more.
+    pub(crate) fn is_kernels(&self) -> bool {
+        self.is_kernels.load(Ordering::Relaxed)
     }
 
     /// Returns true if the connection was not listed.
@@ -369,40 +401,63 @@ impl Drop for Awaited {
     }
 }
 
-/// Lists a connection that keeps something.
+/// Has a connection keep nothing any more, and writes to the kernel what it keeps. If another
+/// thread is just keeping something, that one does.
+pub(crate) fn leave_to_kernel(link: Arc<Link>) {
+    if !link.keeping.is_kernels.swap(true, Ordering::AcqRel) {
+        task::run(link);
+    }
+}
+
+/// Lists a connection that keeps something. The thread may wait for others, and for long.
 pub(crate) fn list(link: &Arc<Link>) {
     if link.keeping.list() {
         lock(&state().kept).push(Arc::clone(link));
+        watch_kept();
     }
+}
+
+/// Returns true if a connection stays listed.
+fn stays_listed(link: &Arc<Link>) -> bool {
+    if link.keeping.has_bytes() {
+        return true;
+    }
+    link.keeping.unlist();
+    // It may keep something again since.
+    link.keeping.has_bytes() && link.keeping.list()
+}
+
+/// Removes the connections from the list that keep nothing. Returns them, for the caller to drop
+/// when it has given the list back.
+fn unlist_empty(kept: &mut Vec<Arc<Link>>) -> Vec<Arc<Link>> {
+    kept.extract_if(.., |link| !stays_listed(link)).collect()
 }
 
 /// Calls `visit` for the connections that keep something, until it returns nothing.
 pub(crate) fn among_kept(mut visit: impl FnMut(&Arc<Link>) -> Option<()>) {
-    let mut goes_on = true;
-    let mut gone = Vec::new();
-    lock(&state().kept).retain(|link| {
-        if link.keeping.has_bytes() {
-            goes_on = goes_on && visit(link).is_some();
-            return true;
+    let mut kept = lock(&state().kept);
+    let gone = unlist_empty(&mut kept);
+    for link in &*kept {
+        if visit(link).is_none() {
+            break;
         }
-        link.keeping.unlist();
-        // It may keep something again since.
-        if link.keeping.has_bytes() && link.keeping.list() {
-            return true;
-        }
-        gone.push(Arc::clone(link));
-        false
-    });
+    }
+    drop(kept);
     drop(gone);
 }
 
 /// Has the reactor look at what is kept, if something is.
 fn watch_kept() {
     let state = state();
-    if !state.is_watched.load(Ordering::Relaxed)
-        && !lock(&state.kept).is_empty()
-        && !state.is_watched.swap(true, Ordering::AcqRel)
-    {
+    if state.is_watched.load(Ordering::Relaxed) {
+        return;
+    }
+    let mut kept = lock(&state.kept);
+    let gone = unlist_empty(&mut kept);
+    let is_empty = kept.is_empty();
+    drop(kept);
+    drop(gone);
+    if !is_empty && !state.is_watched.swap(true, Ordering::AcqRel) {
         process::wake_reactor();
     }
 }
@@ -411,18 +466,14 @@ fn watch_kept() {
 /// if nothing is kept, and it need not look again.
 pub(crate) fn look_at_kept() -> bool {
     let state = state();
-    let mut old = Vec::new();
     let mut kept = lock(&state.kept);
-    kept.retain(|link| {
-        if link.keeping.has_bytes() && link.keeping.is_old.swap(true, Ordering::AcqRel) {
-            link.keeping.unlist();
-            old.push(Arc::clone(link));
-            return false;
-        }
-        true
-    });
-    let goes_on = !kept.is_empty() || !old.is_empty();
+    let gone = unlist_empty(&mut kept);
+    let goes_on = !kept.is_empty();
+    let was_seen = |link: &mut Arc<Link>| link.keeping.is_old.swap(true, Ordering::AcqRel);
+    let old: Vec<_> = kept.extract_if(.., was_seen).collect();
+    old.iter().for_each(|link| link.keeping.unlist());
     drop(kept);
+    drop(gone);
     old.into_iter().for_each(|link| task::run(link));
     goes_on
 }
@@ -476,5 +527,21 @@ impl<'a> Buffers<'a> {
         }
         self.filled += copied;
         copied
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A number that was one of a connection is used in a handler, which runs while its thread has
+    /// the lock.
+    #[test]
+    fn a_handler_does_not_wait_for_its_own_thread() {
+        let fd = 7_000;
+        let (marks, bit) = mark(fd).unwrap();
+        marks.fetch_or(bit, Ordering::Relaxed);
+        by_descriptor(|_| assert!(link(fd).is_none()));
+        assert!(link(fd).is_none());
     }
 }

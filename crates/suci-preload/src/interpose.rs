@@ -6,10 +6,11 @@ use crate::address::{self, Raw, canonical};
 use crate::next::next;
 use crate::question::{self, Question};
 use crate::table::{self, Ends};
-use crate::{connect, direct, door, kernel, process, settings};
-use libc::{c_int, c_void, sockaddr, socklen_t};
+use crate::{connect, direct, door, interrupt, kernel, process, settings};
+use libc::{c_int, c_void, pthread_t, sockaddr, socklen_t};
 use rustix::io::Errno;
 use rustix::net::sockopt;
+use std::net::SocketAddr;
 
 /// Ends a call as the C library does.
 fn result(done: Result<(), Errno>) -> c_int {
@@ -34,7 +35,8 @@ unsafe extern "C-unwind" fn connect(
     if !process::is_inside() {
         // SAFETY: the program passes an address of this length.
         let destination = unsafe { address::read(address, length) };
-        if let Some(done) = destination.and_then(|to| connect::connect(fd, to)) {
+        let connect = |to| interrupt::uncancelled(|| connect::connect(fd, to));
+        if let Some(done) = destination.and_then(connect) {
             return result(done);
         }
     }
@@ -49,7 +51,7 @@ unsafe extern "C-unwind" fn listen(fd: c_int, backlog: c_int) -> c_int {
     // SAFETY: the program's own arguments.
     let done = unsafe { (next().listen)(fd, backlog) };
     if done == 0 && !process::is_inside() {
-        door::listen(fd, backlog);
+        interrupt::uncancelled(|| door::listen(fd, backlog));
     }
     done
 }
@@ -121,6 +123,10 @@ fn told_peer(accepted: c_int, peer: &Raw) -> Raw {
 /// has the node knows them, and this one remembers its answer.
 fn ends_of(fd: c_int, peer: &Raw, question: Question) -> Option<Ends> {
     let peer = peer.get().filter(|_| !process::is_inside())?;
+    interrupt::uncancelled(|| find_ends(fd, peer, question))
+}
+
+fn find_ends(fd: c_int, peer: SocketAddr, question: Question) -> Option<Ends> {
     let known = match question {
         Question::Accepted => table::lock().accepted(peer),
         Question::Connected => table::lock().ends(peer),
@@ -206,5 +212,15 @@ unsafe extern "C-unwind" fn getsockopt(
             }
         }
     }
+    done
+}
+
+/// # Safety
+/// As `pthread_cancel(3)`.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn pthread_cancel(thread: pthread_t) -> c_int {
+    // SAFETY: the program's own arguments.
+    let done = unsafe { (next().pthread_cancel)(thread) };
+    interrupt::cancelled();
     done
 }

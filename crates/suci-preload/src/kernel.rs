@@ -54,9 +54,18 @@ impl ProgramSocket {
         })
     }
 
+    /// Returns true if the descriptor is still that of the socket.
+    pub(crate) fn is_open(self) -> bool {
+        self.is_at(self.fd)
+    }
+
+    fn is_at(self, fd: RawFd) -> bool {
+        with(fd, |fd| sockopt::socket_cookie(fd)) == Some(Ok(self.cookie))
+    }
+
     /// Returns a descriptor of the socket, if this process has one.
     pub(crate) fn descriptor(self) -> Option<RawFd> {
-        let has = |fd: &RawFd| with(*fd, |fd| sockopt::socket_cookie(fd)) == Some(Ok(self.cookie));
+        let has = |fd: &RawFd| self.is_at(*fd);
         Some(self.fd)
             .filter(has)
             .or_else(|| descriptors().into_iter().find(has))
@@ -250,9 +259,13 @@ pub(crate) fn check(stream: &TcpStream) -> io::Result<()> {
 
 /// Returns how many bytes the other end has not taken yet.
 pub(crate) fn unsent(stream: &TcpStream) -> usize {
+    unacknowledged(stream.as_raw_fd())
+}
+
+fn unacknowledged(fd: c_int) -> usize {
     let mut bytes: c_int = 0;
     // SAFETY: the request writes a number.
-    let asked = unsafe { libc::ioctl(stream.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    let asked = unsafe { libc::ioctl(fd, libc::TIOCOUTQ, &raw mut bytes) };
     if asked == 0 {
         usize::try_from(bytes).unwrap_or(0)
     } else {
@@ -270,14 +283,16 @@ pub(crate) fn unread(stream: &TcpStream) -> usize {
     usize::try_from(bytes).unwrap_or(0)
 }
 
-/// Returns true if a socket of the program holds bytes that it has not sent.
+/// Returns true if a socket of the program holds bytes that it has not sent, or that the other end
+/// has not acknowledged: they may be on their way.
 pub(crate) fn is_sending(fd: c_int) -> bool {
-    /// `SIOCOUTQNSD`
-    const UNSENT: libc::c_ulong = 0x894b;
-    let mut bytes: c_int = 0;
-    // SAFETY: the request writes a number.
-    let asked = unsafe { libc::ioctl(fd, UNSENT, &raw mut bytes) };
-    asked == 0 && bytes > 0
+    unacknowledged(fd) > 0
+}
+
+/// Acknowledges at once what was read. The kernel may wait 40 ms for more.
+pub(crate) fn acknowledge(stream: &TcpStream) {
+    // It fails if the connection is over.
+    let _ = sockopt::set_tcp_quickack(stream, true);
 }
 
 /// Has the kernel ask the program's end of a connection whether it is still there. If no process

@@ -33,6 +33,7 @@
 //! |---|---|
 //! | `interpose.rs`, `bytes.rs`, `next.rs` | the functions that programs call, and those behind them |
 //! | `direct.rs`, `calls.rs`, `waits.rs` | the way past the kernel: what is kept; reading and writing; waiting |
+//! | `interrupt.rs` | threads that are cancelled in a call |
 //! | `settings.rs` | which addresses belong to nodes |
 //! | `process.rs` | the start; the node of this process, opened when needed; forks; the end |
 //! | `connect.rs`, `door.rs` | connections to and from other nodes |
@@ -48,6 +49,7 @@ mod connect;
 mod direct;
 mod door;
 mod interpose;
+mod interrupt;
 mod kernel;
 mod link;
 mod next;

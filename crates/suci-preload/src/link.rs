@@ -105,8 +105,6 @@ pub(crate) struct Flow {
     pushed: u64,
     /// The node sends nothing more, and the program was told.
     is_finished: bool,
-    /// The kernel may hold bytes that the program wrote.
-    is_behind: bool,
     /// The program's bytes go through the kernel until that is empty.
     is_kernels: bool,
     entry: Entry,
@@ -124,7 +122,6 @@ impl Flow {
             incoming: Bytes::new(),
             pushed: 0,
             is_finished: false,
-            is_behind: false,
             is_kernels: false,
             entry,
         }
@@ -180,7 +177,6 @@ impl Flow {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error),
             };
-            self.is_behind = true;
             if read.is_empty() {
                 // It fails if the node takes nothing more.
                 let _ = self.stream.shutdown(Shutdown::Write);
@@ -286,6 +282,8 @@ impl Flow {
         }
         // Either more is kept, or the connection is told of the next arrival.
         match self.fetch(cx) {
+            // The next call meets an error, too.
+            Ok(true) if keeping.is_kernels() => drop(self.copy_in(cx, link)),
             Ok(true) => {
                 keeping.keep();
                 keeping.go_on();
@@ -309,13 +307,16 @@ impl Flow {
             return Ok(Passed::Kernel);
         }
         self.send_waiting(cx);
-        if self.is_behind || kernel::unread(&self.kernel) > 0 {
+        // Bytes that are in the kernel come first.
+        if self.has_bytes_in_kernel(fd) {
             self.copy_out(cx)?;
-            // First the program's end: what leaves it is at this end at once.
-            self.is_behind = kernel::is_sending(fd) || kernel::unread(&self.kernel) > 0;
+            kernel::acknowledge(&self.kernel);
+            if self.outgoing.is_empty() && self.has_bytes_in_kernel(fd) {
+                // They stay there until the program lets them go (`TCP_CORK`), so it cannot wait.
+                return Ok(Passed::Kernel);
+            }
         }
-        if self.is_behind || !self.outgoing.is_empty() {
-            // Bytes that are in the kernel come first.
+        if !self.outgoing.is_empty() {
             let waits = !self.is_kernels;
             return Ok(if waits { Passed::None } else { Passed::Kernel });
         }
@@ -325,6 +326,13 @@ impl Flow {
             0 => Passed::None,
             sent => Passed::Bytes(sent),
         })
+    }
+
+    /// Returns true if the kernel has bytes that the program wrote to its socket `fd`. First the
+    /// program's end is asked: what this end has acknowledged is there. No call is known that left
+    /// them: `sendfile`, a child or a copy of the descriptor may have.
+    fn has_bytes_in_kernel(&self, fd: c_int) -> bool {
+        kernel::is_sending(fd) || kernel::unread(&self.kernel) > 0
     }
 
     /// Tells the program that the node sends nothing more, once the kernel has connected: before,

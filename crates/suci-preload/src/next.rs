@@ -1,12 +1,13 @@
 //! The functions behind those of this library.
 
 use libc::{
-    c_int, c_void, epoll_event, fd_set, iovec, msghdr, nfds_t, pollfd, sigset_t, size_t, sockaddr,
-    socklen_t, ssize_t, timespec,
+    c_int, c_void, epoll_event, fd_set, iovec, msghdr, nfds_t, pollfd, pthread_t, sigset_t, size_t,
+    sockaddr, socklen_t, ssize_t, timespec,
 };
 use std::ffi::CStr;
 use std::sync::OnceLock;
 
+type Cancel = unsafe extern "C-unwind" fn(pthread_t) -> c_int;
 type Connect = unsafe extern "C-unwind" fn(c_int, *const sockaddr, socklen_t) -> c_int;
 type Listen = unsafe extern "C-unwind" fn(c_int, c_int) -> c_int;
 type Name = unsafe extern "C-unwind" fn(c_int, *mut sockaddr, *mut socklen_t) -> c_int;
@@ -78,6 +79,7 @@ pub(crate) struct Next {
     pub(crate) epoll_create1: EpollCreate,
     pub(crate) epoll_ctl: EpollControl,
     pub(crate) epoll_pwait: EpollWait,
+    pub(crate) pthread_cancel: Cancel,
 }
 
 /// Returns the functions, which are looked up once.
@@ -110,6 +112,7 @@ pub(crate) fn next() -> &'static Next {
                 epoll_create1: look_up(c"epoll_create1"),
                 epoll_ctl: look_up(c"epoll_ctl"),
                 epoll_pwait: look_up(c"epoll_pwait"),
+                pthread_cancel: look_up(c"pthread_cancel"),
             }
         }
     })

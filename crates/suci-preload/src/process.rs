@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 use suci::Node;
+use suci::sockets::Attendance;
 
 /// How long the end of the process waits for bytes that the program wrote, in each of two steps: to
 /// the node, and from the node to its peers.
@@ -101,6 +102,19 @@ pub(crate) fn wake_reactor() {
     if let State::Open(reactor) = &*lock() {
         reactor.wake();
     }
+}
+
+/// Has the call look why that waits for the node's input, if one does.
+pub(crate) fn rouse_waiting() {
+    let reactor = match &*lock() {
+        State::Open(reactor) => Arc::clone(reactor),
+        State::Unopened | State::Unusable => return,
+    };
+    inside(|| {
+        if let Some(attendance) = Attendance::begin(&reactor.node) {
+            attendance.rouse();
+        }
+    });
 }
 
 /// Returns true if this process has the node, and so knows all connections with other nodes.

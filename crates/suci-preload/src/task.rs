@@ -1,5 +1,6 @@
 //! Work that any thread may be asked to do: the reactor's, the node's, and those of the program.
 
+use crate::interrupt;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::mem::ManuallyDrop;
@@ -23,6 +24,10 @@ thread_local! {
 
 /// Runs a task. If this thread runs one already, which woke this one, it runs after that one.
 pub(crate) fn run(task: Arc<dyn Task>) {
+    interrupt::uncancelled(|| run_uncancelled(task));
+}
+
+fn run_uncancelled(task: Arc<dyn Task>) {
     let is_nested = QUEUE.with_borrow_mut(|queue| match &mut **queue {
         Some(queue) => {
             queue.push_back(task);

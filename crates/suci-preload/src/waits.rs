@@ -5,6 +5,7 @@
 //! kept to the kernel's answer.
 
 use crate::direct::{self, Awaited, DirectCall, KernelWait};
+use crate::kernel::{self, ProgramSocket};
 use crate::link::Link;
 use crate::process;
 use libc::{c_int, epoll_event, fd_set, pollfd, sigset_t};
@@ -46,7 +47,7 @@ fn serve(
     polled: &mut [pollfd],
     mask: Option<&sigset_t>,
     deadline: Option<Instant>,
-    ready: impl FnMut() -> bool,
+    mut ready: impl FnMut() -> bool,
 ) -> Answer {
     let Some(call) = DirectCall::begin(link) else {
         return Answer::InKernel;
@@ -56,7 +57,8 @@ fn serve(
     };
     attendance.takes_all();
     let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
-    match attendance.wait(polled, mask, left, ready) {
+    match attendance.wait(polled, mask, left, || call.is_in_doubt() || ready()) {
+        Ok(Waited::Ready) if call.is_in_doubt() => Answer::InKernel,
         Ok(Waited::Ready | Waited::Polled | Waited::TimedOut) => Answer::Now,
         Ok(Waited::Interrupted) => Answer::Interrupted,
         Ok(Waited::Elsewhere) | Err(_) => Answer::InKernel,
@@ -277,6 +279,9 @@ const EPOLL_READS: u32 = (libc::EPOLLIN | libc::EPOLLRDNORM) as u32;
 #[derive(Debug)]
 pub(crate) struct Registration {
     link: Arc<Link>,
+    /// The socket that the program registered. Closing it ends the registration without a call of
+    /// `epoll_ctl`.
+    socket: ProgramSocket,
     events: u32,
     data: u64,
     /// The number of the last arrival that the program was told of, if it is told of each once.
@@ -300,9 +305,7 @@ pub(crate) fn made(epoll: c_int) {
 /// The program registered or changed a descriptor, or removed it (without an event).
 pub(crate) fn registered(epoll: c_int, fd: c_int, event: Option<epoll_event>) {
     let Some(link) = direct::link(fd) else {
-        if process::has_node() && direct::epolls().contains_key(&fd) {
-            IS_NESTED.store(true, Ordering::Relaxed);
-        }
+        nest(fd);
         return;
     };
     let Some(event) = event else {
@@ -312,16 +315,20 @@ pub(crate) fn registered(epoll: c_int, fd: c_int, event: Option<epoll_event>) {
         drop(gone);
         return;
     };
+    let Some(Ok(socket)) = kernel::with(fd, ProgramSocket::new) else {
+        return;
+    };
     let unusual = (libc::EPOLLONESHOT | libc::EPOLLEXCLUSIVE) as u32;
     if event.events & unusual != 0 || IS_NESTED.load(Ordering::Relaxed) {
         // Only the kernel knows when such a registration ends, or who waits for it.
-        link.keeping.leave_to_kernel();
+        direct::leave_to_kernel(Arc::clone(&link));
     }
     link.keeping.set_registered();
     let number = link.number;
     let registration = Registration {
         told: link.keeping.arrivals().wrapping_sub(1),
         link,
+        socket,
         events: event.events,
         data: event.u64,
     };
@@ -332,6 +339,22 @@ pub(crate) fn registered(epoll: c_int, fd: c_int, event: Option<epoll_event>) {
         .insert(number, registration);
     drop(epolls);
     drop(before);
+}
+
+/// The program registered a descriptor that is none of a connection. If it is an epoll of
+/// connections, waits for these are not seen from now on.
+fn nest(inner: c_int) {
+    if !process::has_node() {
+        return;
+    }
+    let epolls = direct::epolls();
+    let Some(of_inner) = epolls.get(&inner) else {
+        return;
+    };
+    IS_NESTED.store(true, Ordering::Relaxed);
+    let links: Vec<_> = of_inner.values().map(|it| Arc::clone(&it.link)).collect();
+    drop(epolls);
+    links.into_iter().for_each(direct::leave_to_kernel);
 }
 
 /// Forgets a connection that is over.
@@ -351,11 +374,16 @@ fn add_events(epoll: c_int, events: &mut [epoll_event], written: usize) -> usize
         return 0;
     };
     let mut all = written;
+    let mut ended = Vec::new();
     direct::among_kept(|link| {
         let registration = of_epoll.get_mut(&link.number);
         let Some(registration) = registration.filter(|it| is_told(it)) else {
             return Some(());
         };
+        if !registration.socket.is_open() {
+            ended.extend(of_epoll.remove(&link.number));
+            return Some(());
+        }
         let (reads, data) = (registration.events & EPOLL_READS, registration.data);
         let (known, free) = events.split_at_mut(all);
         if let Some(event) = known.iter_mut().take(written).find(|it| it.u64 == data) {
@@ -370,6 +398,11 @@ fn add_events(epoll: c_int, events: &mut [epoll_event], written: usize) -> usize
         registration.told = link.keeping.arrivals();
         Some(())
     });
+    drop(epolls);
+    for registration in ended {
+        // The program may have a copy of the descriptor, of which the kernel still tells.
+        direct::leave_to_kernel(registration.link);
+    }
     all - written
 }
 
@@ -381,8 +414,8 @@ fn has_events(epoll: c_int) -> bool {
     };
     let mut found = false;
     direct::among_kept(|link| {
-        found |= of_epoll.get(&link.number).is_some_and(is_told);
-        Some(())
+        found = of_epoll.get(&link.number).is_some_and(is_told);
+        (!found).then_some(())
     });
     found
 }
@@ -392,6 +425,7 @@ fn is_told(registration: &Registration) -> bool {
     let keeping = &registration.link.keeping;
     registration.events & EPOLL_READS != 0
         && keeping.has_bytes()
+        && !keeping.is_kernels()
         && (registration.events & libc::EPOLLET as u32 == 0
             || registration.told != keeping.arrivals())
 }

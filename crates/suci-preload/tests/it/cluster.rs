@@ -30,16 +30,26 @@ fn library() -> &'static Path {
     })
 }
 
-/// Compiles the program in C, and returns its path.
+/// Compiles a program in C, and returns its path.
+fn compile(name: &str) -> PathBuf {
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("preload-{name}"));
+    let mut compile = Command::new("gcc");
+    compile.args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror"]);
+    compile.args(["-Wno-unused-result", "-pthread", "-o"]);
+    exec::capture(compile.arg(&program).arg(source(&format!("{name}.c")))).unwrap();
+    program
+}
+
+/// Returns the program in C.
 fn in_c() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| {
-        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("preload-peer");
-        let mut compile = Command::new("gcc");
-        compile.args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-o"]);
-        exec::capture(compile.arg(&program).arg(source("peer.c"))).unwrap();
-        program
-    })
+    PROGRAM.get_or_init(|| compile("peer"))
+}
+
+/// Returns the program in C whose calls are interrupted.
+fn interrupted() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| compile("interrupted"))
 }
 
 fn source(name: &str) -> PathBuf {
@@ -116,6 +126,14 @@ impl Nodes {
         let mut command = Command::new(in_c());
         self.set_up(node, command.args(words));
         command
+    }
+
+    /// A program on node 1 whose calls to a server are interrupted in the way of `role`.
+    pub(crate) fn interrupt(&self, server: &Server, role: &str) {
+        let mut command = Command::new(interrupted());
+        let command = command.args([role, &self.ips[0], &server.port]);
+        let [_, warned] = run(self.set_up(1, command));
+        assert_eq!(warned, "", "{role}");
     }
 
     /// Returns the lines that a server on node 0 says of clients on node 1.

@@ -31,6 +31,48 @@ fn bytes_keep_their_order_whichever_way_they_go() {
 }
 
 #[test]
+fn bytes_that_the_kernel_holds_back_keep_their_order() {
+    let nodes = Nodes::on_loopback();
+    let server = nodes.serve("serve_one_by_one", &["1"]);
+    nodes.call(&server, "call_corked", &[]);
+}
+
+#[test]
+fn an_epoll_tells_nothing_of_a_closed_descriptor() {
+    let nodes = Nodes::on_loopback();
+    let server = nodes.serve("serve_in_threads", &["41"]);
+    nodes.call(&server, "call_and_close_registered", &[]);
+}
+
+#[test]
+fn an_idle_program_wakes_nobody() {
+    let nodes = Nodes::on_loopback();
+    let server = nodes.serve("serve_one_by_one", &["1"]);
+    nodes.call(&server, "call_and_idle", &[]);
+}
+
+#[test]
+fn a_wait_for_an_epoll_and_another_connection_ends() {
+    let nodes = Nodes::on_loopback();
+    let server = nodes.serve("serve_in_threads", &["2"]);
+    nodes.call(&server, "call_and_wait_for_an_epoll", &[]);
+}
+
+#[test]
+fn connections_of_an_epoll_in_another_one_go_through_the_kernel() {
+    let nodes = Nodes::on_loopback();
+    let server = nodes.serve("serve_one_by_one", &["1"]);
+    nodes.call(&server, "call_by_nested_epolls", &[]);
+}
+
+#[test]
+fn an_event_that_is_told_once_is_told_once() {
+    let nodes = Nodes::on_loopback();
+    let server = nodes.serve("serve_one_by_one", &["1"]);
+    nodes.call(&server, "call_one_shot", &[]);
+}
+
+#[test]
 fn a_listener_at_any_address_serves_nodes_and_clients_of_tcp() {
     let nodes = Nodes::on_loopback();
     for any in ["0.0.0.0", "::"] {
@@ -202,6 +244,20 @@ fn a_program_in_c_finds_what_tcp_has() {
     let server = Server::start(&mut nodes.c(0, &["serve", &nodes.ips[0]]));
     run(&mut nodes.c(1, &["call", &nodes.ips[0], &server.port]));
     server.finish();
+}
+
+#[test]
+fn a_cancelled_thread_ends_and_leaves_no_lock() {
+    let nodes = Nodes::on_loopback();
+    let server = nodes.serve("serve_in_threads", &["101"]);
+    nodes.interrupt(&server, "cancel");
+}
+
+#[test]
+fn a_handler_that_leaves_a_call_stops_no_connection() {
+    let nodes = Nodes::on_loopback();
+    let server = nodes.serve("serve_in_threads", &["3"]);
+    nodes.interrupt(&server, "jump");
 }
 
 #[test]

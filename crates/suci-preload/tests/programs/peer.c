@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,6 +84,18 @@ static void send_and_read_back(int to, int from)
     CHECK(memcmp(right, "second", 6) == 0);
 }
 
+/* Lengths of no memory are refused as the kernel does, and nothing is sent. */
+static void check_lengths(int fd)
+{
+    volatile size_t most = SIZE_MAX;
+    char byte = 'x';
+    struct iovec parts[] = { { &byte, most }, { &byte, most } };
+    CHECK(write(fd, &byte, most) == -1 && (errno == EFAULT || errno == EINVAL));
+    CHECK(read(fd, &byte, most) == -1 && (errno == EFAULT || errno == EINVAL));
+    CHECK(writev(fd, parts, 2) == -1 && errno == EINVAL);
+    CHECK(readv(fd, parts, 2) == -1 && errno == EINVAL);
+}
+
 static void call(const char *host, int port)
 {
     struct sockaddr_in peer = address_of(host, port);
@@ -93,6 +106,7 @@ static void call(const char *host, int port)
     CHECK(connect(fd, (struct sockaddr *)&peer, sizeof peer) == -1 && errno == EISCONN);
     check_options(fd);
     check_short_room(fd, &peer);
+    check_lengths(fd);
     send_and_read_back(fd, fd);
     /* Copies that were made before, and numbers that change. */
     send_and_read_back(copy, fd);
@@ -111,6 +125,7 @@ static void call(const char *host, int port)
     CHECK(setsockopt(100, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0);
     CHECK(read(100, &byte, 1) == 0);
     close(100);
+    CHECK(shutdown(100, SHUT_RDWR) == -1 && errno == EBADF);
 }
 
 /* A socket of IPv6 with the server's address of IPv4. */

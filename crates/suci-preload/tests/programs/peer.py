@@ -96,6 +96,26 @@ def serve_events(host, count):
             selector.modify(connection, wanted, waiting)
 
 
+def serve_in_threads(host, count):
+    """The same for clients at once, also those that leave without their answers."""
+
+    def serve(connection):
+        try:
+            with connection:
+                echo_on(connection)
+        except ConnectionError:
+            pass
+
+    listener = listen(host)
+    threads = []
+    for _ in range(int(count)):
+        connection, _ = listener.accept()
+        threads.append(threading.Thread(target=serve, args=[connection]))
+        threads[-1].start()
+    for thread in threads:
+        thread.join()
+
+
 def serve_in_children(host, count):
     """Forks for each client."""
     listener = listen(host)
@@ -397,6 +417,143 @@ def call_by_all_ways(host, port):
     os.close(copy)
     connection.shutdown(socket.SHUT_WR)
     assert connection.recv(1) == b""
+
+
+def receive(connection, length):
+    back = b""
+    while len(back) < length:
+        part = connection.recv(length - len(back))
+        assert part, "the connection ended"
+        back += part
+    return back
+
+
+def call_corked(host, port):
+    """The kernel holds bytes back, which later ones do not overtake."""
+    connection = socket.create_connection((host, int(port)))
+    # Calls for the copy go to the kernel.
+    copy = connection.dup()
+    cork = lambda on: connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, on)
+    for _ in range(30):
+        first, second = os.urandom(200), os.urandom(300)
+        with tempfile.TemporaryFile() as file:
+            file.write(first)
+            file.flush()
+            cork(1)
+            assert os.sendfile(connection.fileno(), file.fileno(), 0, 200) == 200
+        connection.sendall(second)
+        cork(0)
+        assert copy.send(first, socket.MSG_MORE) == 200
+        connection.sendall(second)
+        assert receive(connection, 1_000) == (first + second) * 2
+    connection.close()
+    copy.close()
+
+
+def call_and_close_registered(host, port):
+    """An epoll tells nothing of a descriptor that the program closed. It does of a copy."""
+    epoll = select.epoll()
+    other = socket.create_connection((host, int(port)))
+    epoll.register(other, select.EPOLLIN)
+    for number in range(40):
+        connection = socket.create_connection((host, int(port)))
+        fd = connection.fileno()
+        epoll.register(connection, select.EPOLLIN)
+        connection.sendall(b"x")
+        copy = connection.dup() if number % 2 else None
+        connection.close()
+        if copy:
+            assert epoll.poll(10) == [(fd, select.EPOLLIN)]
+            assert copy.recv(2) == b"x"
+            copy.close()
+        else:
+            assert epoll.poll(0.02) == []
+    other.close()
+
+
+def wakes_of_library():
+    """How often the library's thread slept."""
+    for task in os.listdir("/proc/self/task"):
+        with open(f"/proc/self/task/{task}/status") as status:
+            lines = dict((line.split() + [""])[:2] for line in status)
+        if lines["Name:"] == "suci-preload":
+            return int(lines["voluntary_ctxt_switches:"])
+    raise AssertionError("no such thread")
+
+
+def call_and_idle(host, port):
+    """A program that waits for nothing wakes nobody."""
+    connection = socket.create_connection((host, int(port)))
+    poll = select.poll()
+    poll.register(connection, select.POLLIN)
+    for _ in range(20):
+        connection.sendall(b"x")
+        assert poll.poll(30_000) and connection.recv(2) == b"x"
+    time.sleep(0.3)
+    before = wakes_of_library()
+    time.sleep(1)
+    wakes = wakes_of_library() - before
+    # The library looks 50 times for bytes that nobody reads.
+    assert wakes < 100, wakes
+    connection.close()
+
+
+def call_and_wait_for_an_epoll(host, port):
+    """A thread waits for one connection, and for an epoll that has another one."""
+    awaited = socket.create_connection((host, int(port)))
+    other = socket.create_connection((host, int(port)))
+    epoll, poll = select.epoll(), select.poll()
+    epoll.register(other, select.EPOLLIN)
+    poll.register(epoll.fileno(), select.POLLIN)
+    poll.register(awaited, select.POLLIN)
+    for _ in range(10):
+        other.sendall(b"x")
+        assert poll.poll(10_000) == [(epoll.fileno(), select.POLLIN)]
+        assert epoll.poll(0) == [(other.fileno(), select.EPOLLIN)]
+        assert other.recv(2) == b"x"
+    awaited.close()
+    other.close()
+
+
+def call_by_nested_epolls(host, port):
+    """What a connection brings goes to the kernel once its epoll is watched by another one."""
+    connection = socket.create_connection((host, int(port)))
+    inner, outer, poll = select.epoll(), select.epoll(), select.poll()
+    inner.register(connection, select.EPOLLIN)
+    poll.register(connection, select.POLLIN)
+    outer.register(inner.fileno(), select.EPOLLIN)
+    before = bytes_in_kernel(connection)
+    for _ in range(100):
+        connection.sendall(b"x" * 100)
+        assert poll.poll(30_000)
+        assert receive(connection, 100) == b"x" * 100
+    _, carried = (now - then for now, then in zip(bytes_in_kernel(connection), before))
+    assert carried > 5_000, carried
+    connection.sendall(b"x")
+    assert outer.poll(30) and inner.poll(0) and connection.recv(2) == b"x"
+    connection.close()
+
+
+def call_one_shot(host, port):
+    """An event that is told once is told once, though its bytes are there already."""
+    connection = socket.create_connection((host, int(port)))
+    connection.setblocking(False)
+    epoll = select.epoll()
+    epoll.register(connection, select.EPOLLIN)
+    fd = connection.fileno()
+    for _ in range(20):
+        epoll.modify(connection, select.EPOLLIN)
+        connection.sendall(b"question")
+        assert epoll.poll(30) == [(fd, select.EPOLLIN)]
+        epoll.modify(connection, select.EPOLLIN | select.EPOLLONESHOT)
+        assert epoll.poll(30) == [(fd, select.EPOLLIN)]
+        assert epoll.poll(0.02) == []
+        assert connection.recv(1) == b"q"
+        epoll.modify(connection, select.EPOLLIN | select.EPOLLONESHOT)
+        assert epoll.poll(30) == [(fd, select.EPOLLIN)]
+        assert epoll.poll(0.02) == []
+        assert connection.recv(20) == b"uestion"
+    connection.close()
 
 
 def call_until_served(host, port, count):

@@ -156,6 +156,11 @@ impl<'a> Attendance<'a> {
         self.shard.hand_back();
     }
 
+    /// Has the call that waits, if one does, call its `ready` again.
+    pub fn rouse(&self) {
+        self.shard.rouse();
+    }
+
     /// Runs a turn. Returns nothing if the node ends: the I/O thread sees to that.
     fn turn(&self, state: &mut Option<Box<Worker>>) -> Option<After> {
         let worker = state.as_mut()?;

@@ -119,7 +119,9 @@ impl<T> Serving<T> {
     /// Whether somebody is awake who looks for work before it sleeps or returns. Call it behind a
     /// full fence.
     pub(crate) fn is_attended(&self) -> bool {
-        self.state.word() & 1 == 1 || self.attending.load(Ordering::Relaxed) > 0
+        // Negative for a moment when a call returns that was taken for gone.
+        let attending = self.attending.load(Ordering::Relaxed).cast_signed();
+        self.state.word() & 1 == 1 || attending > 0
     }
 
     /// Wakes the sleeper, whoever else is awake.
@@ -136,6 +138,17 @@ impl<T> Serving<T> {
 
     /// A call begins that looks for work at its end, by [`leave`](Self::leave).
     pub(crate) fn attend(&self) {
+        self.attending.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The call that waits never ends: its thread left it, by `longjmp` in a handler. It keeps the
+    /// place of the caller that waits, so the I/O thread serves from now on.
+    pub(crate) fn count_out(&self) {
+        self.attending.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// The call goes on: something else had stopped its thread.
+    pub(crate) fn count_in(&self) {
         self.attending.fetch_add(1, Ordering::Relaxed);
     }
 

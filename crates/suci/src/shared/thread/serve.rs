@@ -8,14 +8,18 @@ use crate::sys::{self, Ready};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The I/O thread serves a shard for which no caller has waited for this long. A program that has
 /// its message or byte usually waits for the next one sooner.
 const UNATTENDED: Duration = Duration::from_millis(1);
 
-/// How long the I/O thread sleeps while one caller waits, which wakes it when the wait ends.
+/// How long the I/O thread sleeps while one caller waits, which wakes it when the wait ends. Then
+/// the thread looks whether the caller still waits.
 const LONG_WAIT: Duration = Duration::from_secs(1);
+
+/// How long a caller that was just woken may take until it shows that.
+const WAKING: Duration = Duration::from_millis(10);
 
 /// Why the I/O thread stops serving.
 enum Served {
@@ -38,9 +42,16 @@ impl Worker {
         // Nobody else sets it.
         let _ = shard.thread.set(std::thread::current());
         *shard.serving.take() = Some(Box::new(self));
+        // The caller that waits is taken for gone.
+        let mut is_gone = false;
         loop {
             match serve(shard) {
-                Served::Relieved => stand_back(&inner, index, shard),
+                Served::Relieved => {
+                    if is_gone {
+                        shard.serving.count_in();
+                    }
+                    is_gone = stand_back(&inner, index, shard);
+                }
                 Served::Ended(worker, result) => {
                     let Self {
                         driver, mut guard, ..
@@ -151,15 +162,40 @@ impl Shard {
         slept.is_none() || began.elapsed() < limit
     }
 
+    /// Whether something waits that a caller in its sleep would have noticed.
+    fn is_overdue(&self) -> bool {
+        let Some(mut held) = self.serving.try_take() else {
+            return false;
+        };
+        let Some(nap) = held.as_mut().map(|worker| worker.plan_sleep()) else {
+            return false;
+        };
+        let has_input = || sys::sleep_on(nap.interest(), None, Some(Duration::ZERO));
+        self.has_work()
+            || nap.limit() == Some(Duration::ZERO)
+            || has_input().is_ok_and(|ready| ready.input)
+    }
+
+    /// Whether the caller that waits, since [`waits`](super::super::serving::Serving::waits)
+    /// returned this number, is gone: a handler of a signal left its sleep by `longjmp`.
+    fn is_deserted(&self, waits: u64) -> bool {
+        let is_overdue = || self.is_overdue() && self.serving.waits() == waits;
+        is_overdue() && {
+            std::thread::sleep(WAKING);
+            is_overdue()
+        }
+    }
+
     /// Whether there is work that no caller is going to do.
     fn is_left_alone(&self) -> bool {
         self.has_work() && !self.serving.is_attended()
     }
 }
 
-/// Sleeps while callers serve.
-fn stand_back(inner: &Inner, index: usize, shard: &Shard) {
+/// Sleeps while callers serve. Returns true if the one that waits does not any more.
+fn stand_back(inner: &Inner, index: usize, shard: &Shard) -> bool {
     let (mut seen, mut hold) = (shard.serving.waits(), shard.hold());
+    let mut began = Instant::now();
     loop {
         let woken = shard.doze(UNATTENDED);
         if index == 0 {
@@ -170,13 +206,22 @@ fn stand_back(inner: &Inner, index: usize, shard: &Shard) {
         let is_waiting = waits & 1 == 1;
         // A caller that waits serves, and hands the shard back when it leaves.
         if is_handed_back && !is_waiting || shard.closing.load(Ordering::SeqCst) {
-            return;
+            return false;
         }
         let is_unattended = waits == seen && !woken;
         // Bytes waited for a call already when this thread looked last.
         let is_late = shard.hold() == hold;
         if !is_waiting && (is_unattended || (woken || is_late) && shard.is_left_alone()) {
-            return;
+            return false;
+        }
+        if !is_waiting || waits != seen {
+            began = Instant::now();
+        } else if began.elapsed() >= LONG_WAIT {
+            if shard.is_deserted(waits) {
+                shard.serving.count_out();
+                return true;
+            }
+            began = Instant::now();
         }
         if is_waiting && is_unattended {
             shard.serving.sleep_while(waits, || {
