@@ -217,7 +217,7 @@ impl World {
         if layers || options.seeds > 0 {
             world.oracle.layers_send();
         }
-        if options.seeds > 0 {
+        if options.seeds > 0 || options.groups.is_some() {
             world.oracle.members_connect();
         }
         if let Some(probe) = world.options.contact_probe() {

@@ -326,7 +326,7 @@ pub struct Oracle {
     shaken: bool,
     /// Layers send messages, too, which the oracle does not see.
     has_layers: bool,
-    /// Processes are members of a cluster.
+    /// Processes are members of a cluster or of groups.
     has_members: bool,
     /// How often the sessions of all processes came up, were lost or ended.
     link_changes: u64,
@@ -432,7 +432,7 @@ impl Oracle {
         self.has_layers = true;
     }
 
-    /// Notes that processes are members of a cluster, which connect by themselves.
+    /// Notes that processes are members of a cluster or of groups, which connect by themselves.
     pub fn members_connect(&mut self) {
         self.has_members = true;
     }
