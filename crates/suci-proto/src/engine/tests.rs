@@ -555,8 +555,8 @@ fn f21_the_last_control_packet_is_kept_for_an_answer_while_a_question_is_under_w
     }
 }
 
-/// A peer waits for our packet, and its own takes as long again. A far one keeps its slot meanwhile,
-/// but no longer than any other has its turn.
+/// A peer waits for our packet, and its own takes as long again. A far one keeps its slot
+/// meanwhile, but no longer than any other has its turn.
 #[test]
 fn f21_a_peer_far_away_keeps_its_slot_while_an_answer_may_be_under_way() {
     let mut world = World::new(2);
