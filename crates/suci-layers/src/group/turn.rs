@@ -191,6 +191,9 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
     pub(super) fn run(mut self) -> Progress<H> {
         let before = self.state.stage();
         self.hear_last();
+        // What an earlier operation owes comes before data: a member may need it to begin the
+        // operation that takes them, and data that wait for it may fill the queue.
+        self.send_owed();
         if let Some(mut current) = self.state.current.take() {
             let result = match current.is_over {
                 true => Ok(false),
