@@ -204,6 +204,12 @@ impl Agreement {
         }
     }
 
+    /// Returns the message of a member that takes part in no agreement any more.
+    #[must_use]
+    pub fn left_message() -> Vec<u8> {
+        Message::Left.to_bytes()
+    }
+
     /// Takes the next message of the member `from`.
     ///
     /// # Errors

@@ -248,7 +248,11 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
     /// Carries the operation on as far as possible. Returns whether it is done.
     fn advance(&mut self, current: &mut Underway<H::Error>) -> Result<bool, Failed<H::Error>> {
         if self.carrier.engine().has_group_message() {
+            let was_out = self.state.out.is_some();
             self.take_reports();
+            if self.state.out.is_some() && !was_out {
+                self.leave_agreements(current);
+            }
             self.take_questions(current.asked_at);
         }
         self.check_reports(current)?;
@@ -581,6 +585,24 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
                     _ => {}
                 }
             }
+        }
+    }
+
+    /// This member is out in a collective operation: no other one may wait for it in the next
+    /// agreement, which it does not begin.
+    fn leave_agreements(&mut self, current: &Underway<H::Error>) {
+        if let GroupWork::Agreement(_) = current.work {
+            return;
+        }
+        let (channel, number) = (
+            self.group.channel(Purpose::Agreements),
+            self.state.agreements + 1,
+        );
+        let place = self.group.place;
+        for rank in (0..place.size).filter(|rank| *rank != place.rank) {
+            let left = Agreement::left_message().into();
+            let message = outgoing(channel, number, Bytes::new(), left);
+            self.state.owed.push_back((rank, message));
         }
     }
 
