@@ -8,6 +8,7 @@ mod faults_flow;
 mod faults_hostile;
 mod faults_network;
 mod faults_process;
+mod groups;
 mod incast;
 mod ladder;
 mod members;
