@@ -191,8 +191,8 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
     pub(super) fn run(mut self) -> Progress<H> {
         let before = self.state.stage();
         self.hear_last();
-        // What an earlier operation owes comes before data: a member may need it to begin the
-        // operation that takes them, and data that wait for it may fill the queue.
+        // Messages that an earlier operation owes come before data: a member may need them to begin
+        // the operation that takes the data, which may fill the queue meanwhile.
         self.send_owed();
         if let Some(mut current) = self.state.current.take() {
             let result = match current.is_over {
