@@ -842,12 +842,18 @@ def call_and_give_up(host, port):
 def call_from_reused_port(host, port, server):
     """A listener has the port of a socket that was closed while it waited for its connection."""
     os.kill(int(server), signal.SIGSTOP)
-    waiting = socket.socket()
-    waiting.setblocking(False)
-    assert waiting.connect_ex((host, int(port))) == errno.EINPROGRESS
-    own = waiting.getsockname()
-    waiting.close()
-    listener = socket.create_server(own)
+    for attempt in range(10):
+        waiting = socket.socket()
+        waiting.setblocking(False)
+        assert waiting.connect_ex((host, int(port))) == errno.EINPROGRESS
+        own = waiting.getsockname()
+        waiting.close()
+        try:
+            listener = socket.create_server(own)
+            break
+        except OSError as error:
+            # Another program's socket has the port by now.
+            assert error.errno == errno.EADDRINUSE and attempt < 9, error
     os.kill(int(server), signal.SIGCONT)
     with socket.create_connection((host, int(port))) as connection:
         connection.sendall(b"after")
