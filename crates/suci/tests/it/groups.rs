@@ -291,6 +291,7 @@ fn operations_of_several_groups_go_on_in_calls_for_something_else() {
 /// Another node of the process would take other messages into the operation.
 #[test]
 fn an_operation_goes_on_by_its_own_node_alone() {
+    let all_have_sent = std::sync::Barrier::new(2);
     members(2, |mut group, mut node| {
         let mut other = Node::builder().id(NodeId(99)).open().unwrap();
         let mut barrier = group.begin_barrier(&mut node).unwrap();
@@ -300,6 +301,9 @@ fn an_operation_goes_on_by_its_own_node_alone() {
         let barrier = group.begin_barrier(&mut node).unwrap();
         assert!(barrier.wait(&mut other).is_err());
         other.close(LONG).unwrap();
+        // A message to a member that closes first is not delivered.
+        node.flush(LONG).unwrap();
+        all_have_sent.wait();
         node.close(LONG).unwrap();
     });
 }
