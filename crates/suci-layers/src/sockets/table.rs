@@ -415,7 +415,7 @@ impl Sockets {
     pub fn on_input(&mut self, now: Instant, input: SocketInput) {
         match input {
             SocketInput::Message(from, message) => self.on_message(now, from, message),
-            SocketInput::Up(node) => self.on_heard(node),
+            SocketInput::Up(node) => self.forget_lost(node),
             SocketInput::Lost(node, cause) => self.on_lost(node, cause),
             SocketInput::NoProcess(node) => self.on_absent(node, ConnectionFailure::NoProcess),
             SocketInput::NoWay(node) => self.on_absent(node, ConnectionFailure::Unreachable),
@@ -424,7 +424,7 @@ impl Sockets {
             }
             SocketInput::Denied(node) => self.on_denied(node),
             SocketInput::Ended(node, reason) => {
-                self.on_heard(node);
+                self.forget_lost(node);
                 self.on_ended(node, reason);
             }
         }

@@ -15,13 +15,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#define CHECK(condition)                                                              \
-    do {                                                                              \
-        if (!(condition)) {                                                           \
-            fprintf(stderr, "line %d: %s (%s)\n", __LINE__, #condition, strerror(errno)); \
-            exit(1);                                                                  \
-        }                                                                             \
-    } while (0)
+#include "check.h"
 
 static struct sockaddr_in server;
 

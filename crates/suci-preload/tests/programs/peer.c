@@ -16,13 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CHECK(condition)                                                              \
-    do {                                                                              \
-        if (!(condition)) {                                                           \
-            fprintf(stderr, "line %d: %s (%s)\n", __LINE__, #condition, strerror(errno)); \
-            exit(1);                                                                  \
-        }                                                                             \
-    } while (0)
+#include "check.h"
 
 static struct sockaddr_in address_of(const char *host, int port)
 {

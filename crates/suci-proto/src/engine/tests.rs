@@ -24,7 +24,7 @@ mod trains;
 mod versions;
 
 use super::*;
-use crate::credit::{SendCredit, SocketCredit};
+use crate::credit::{SendCredit, Shares, SocketCredit};
 use crate::event::Event;
 use crate::limits::CREDIT_LAPSE;
 use crate::message::{SMALL, SmallOutgoing};
@@ -571,6 +571,29 @@ fn f21_a_peer_far_away_keeps_its_slot_while_an_answer_may_be_under_way() {
         let limits = Duration::from_millis(least)..=Duration::from_millis(most);
         assert!(limits.contains(&idle), "{round_trip:?}: {idle:?}");
     }
+}
+
+/// The first packet of a peer far away comes after more than the usual idle time: it keeps its slot
+/// until then, but no longer than any other has its turn.
+#[test]
+fn f21_a_peer_far_away_keeps_its_slot_until_its_first_packet_can_have_come() {
+    let mut world = World::new(2);
+    world.send(0, 1).unwrap();
+    world.run(SECOND);
+    let now = world.now;
+    let mut shares = Shares::new(8 << 20);
+    let grant = shares.admit(0, 1_472, now).unwrap();
+    let peer = world.peer(1, 0);
+    peer.connection.as_mut().unwrap().grant = grant;
+    let mut idle = |cookie: Option<u64>| {
+        peer.newest_cookie = cookie.map(|ago| now - Duration::from_millis(ago));
+        let idle = peer.counts_as_idle_after(peer.connection.as_ref().unwrap());
+        idle.as_millis()
+    };
+    assert_eq!(idle(Some(10)), 250);
+    assert_eq!(idle(Some(300)), 600);
+    assert_eq!(idle(Some(2_000)), 1_000);
+    assert_eq!(idle(None), 1_000, "it was called");
 }
 
 /// A node used all its numbers up, and the last packet was lost. It answers a question after a

@@ -44,9 +44,9 @@ impl Sockets {
         }
     }
 
-    /// A node that may have been lost was heard: connections that wait for its answer have as much
-    /// time as those to any other node.
-    pub(super) fn on_heard(&mut self, node: NodeId) {
+    /// Forgets that a node was lost, if it was: it was heard, or its session ended. Connections
+    /// that wait for its answer have as much time as those to any other node.
+    pub(super) fn forget_lost(&mut self, node: NodeId) {
         if self.lost.remove(&node).is_none() {
             return;
         }
