@@ -135,9 +135,9 @@ pub(super) fn forged_cookies(setting: Setting) -> Result<Report, String> {
     scene.finish()
 }
 
-/// Callers that say hello again and again and never go on: more than may wait. One that repeats
-/// its HELLO keeps its place.
-const SLOW_CALLERS: u64 = 4_096;
+/// Callers that say hello again and again and never go on: more than get places, and few enough
+/// that each repeats its HELLO within the 100 ms after which it might lose its place.
+const SLOW_CALLERS: u64 = 1_024;
 
 pub(super) fn slow_handshakes(setting: Setting) -> Result<Report, String> {
     let mut scene = Scene::new(setting)?;
