@@ -131,7 +131,7 @@ impl Process {
     /// its own that the real peer never sent. The first bytes must win (F07); the session ends as
     /// soon as the acknowledgement of that packet reaches the real peer (F05).
     fn contradict(&mut self, cx: &mut Context<'_>, arrival: &Arrival, packet: &Packet) {
-        const AHEAD: u64 = 400;
+        const AHEAD: u64 = 4_000;
         // A liar would need the keys of the connection.
         if cx.sealed || !cx.oracle.is_part(&packet.carries) {
             return;
