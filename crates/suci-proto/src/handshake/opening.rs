@@ -29,8 +29,12 @@ pub(crate) struct Opening {
     phase: AttemptPhase,
     tries: u32,
     next_at: Instant,
+    /// When the current packet was sent for the first and for the last time.
+    first_sent: Instant,
     last_sent: Instant,
     was_put_off: bool,
+    /// The time that HELLO's answer took at most, once it came, of a far peer that was there.
+    answer_time: Duration,
 }
 
 impl Opening {
@@ -41,8 +45,10 @@ impl Opening {
             phase: AttemptPhase::Hello,
             tries: 0,
             next_at: now,
+            first_sent: now,
             last_sent: now,
             was_put_off: false,
+            answer_time: Duration::ZERO,
         }
     }
 
@@ -64,11 +70,17 @@ impl Opening {
         self.tries
     }
 
-    /// Notes that the cookie came: from now on `init` is repeated. Returns the time that the answer
-    /// took, if the HELLO was sent only once, so that the time is a round trip.
-    pub(crate) fn cookie_came(&mut self, now: Instant, init: Vec<u8>) -> Option<Duration> {
+    /// Notes that the cookie came at `came`: from `now` on `init` is repeated. Returns the time
+    /// that the answer took, if the HELLO was sent only once, so that the time is a round trip.
+    pub(crate) fn cookie_came(
+        &mut self,
+        now: Instant,
+        came: Instant,
+        init: Vec<u8>,
+    ) -> Option<Duration> {
         let is_round_trip = self.tries == 1 && !self.was_put_off;
-        let round_trip = is_round_trip.then(|| now.since(self.last_sent));
+        let round_trip = is_round_trip.then(|| came.since(self.last_sent));
+        self.answer_time = came.since(self.first_sent).min(CALLER_TIMEOUT);
         self.phase = AttemptPhase::Init(init);
         self.tries = 0;
         self.next_at = now;
@@ -103,16 +115,22 @@ impl Opening {
     }
 
     /// Returns true if the INIT was repeated so often that its cookie may have aged or, if it
-    /// carries messages (`rode`), that the path may not carry packets of its size.
-    pub(crate) fn is_stale(&self, rode: bool) -> bool {
+    /// carries messages (`rode`), that the path may not carry packets of its size. An answer that
+    /// takes as long as HELLO's is waited for: of two nodes that give up too early and call each
+    /// other, each would accept an INIT that the other gave up.
+    pub(crate) fn is_stale(&self, now: Instant, rode: bool) -> bool {
         let most = if rode { MAX_RIDDEN_INITS } else { MAX_INITS };
-        matches!(self.phase, AttemptPhase::Init(_)) && self.tries >= most
+        let waited = now.since(self.first_sent) >= self.answer_time;
+        matches!(self.phase, AttemptPhase::Init(_)) && self.tries >= most && waited
     }
 
     /// Notes that the current packet was sent.
     pub(crate) fn sent(&mut self, now: Instant) {
         let doubled = FIRST_WAIT.saturating_mul(1 << self.tries.min(10));
         let wait = doubled.min(LONGEST_WAIT);
+        if self.tries == 0 {
+            self.first_sent = now;
+        }
         self.tries = self.tries.saturating_add(1);
         self.last_sent = now;
         self.next_at = now + wait;
@@ -137,8 +155,8 @@ mod tests {
             assert_eq!(opening.tries(), 0, "at the same address");
             opening.sent(at(20));
         }
-        let round_trip = opening.cookie_came(at(30), Vec::new());
-        assert_eq!((opening.token(), opening.next_at()), (7, at(30)));
+        let round_trip = opening.cookie_came(at(40), at(30), Vec::new());
+        assert_eq!((opening.token(), opening.next_at()), (7, at(40)));
         round_trip
     }
 
@@ -146,5 +164,26 @@ mod tests {
     fn the_time_for_which_a_hello_waited_is_no_round_trip() {
         assert_eq!(round_trip(false), Some(Duration::from_millis(30)));
         assert_eq!(round_trip(true), None);
+    }
+
+    /// Returns when an INIT is given up whose HELLO was answered after `answer` ms.
+    fn given_up_at(answer: u64, rode: bool) -> u64 {
+        let mut opening = Opening::new(7, at(0));
+        while opening.next_at() < at(answer) {
+            opening.sent(opening.next_at());
+        }
+        opening.cookie_came(at(answer), at(answer), Vec::new());
+        while !opening.is_stale(opening.next_at(), rode) {
+            opening.sent(opening.next_at());
+        }
+        opening.next_at().since(at(answer)).as_millis() as u64
+    }
+
+    #[test]
+    fn an_init_to_a_far_peer_is_not_given_up_before_its_answer_can_come() {
+        assert_eq!(given_up_at(30, true), 700);
+        assert_eq!(given_up_at(30, false), 3_500);
+        assert_eq!(given_up_at(1_900, true), 2_500);
+        assert_eq!(given_up_at(60_000, true), 2_500, "the peer began late");
     }
 }

@@ -322,7 +322,7 @@ impl Peer {
             return false;
         };
         let rode = attempt.offer.as_ref().is_some_and(|offer| offer.rode);
-        if attempt.opening.is_stale(rode) {
+        if attempt.opening.is_stale(now, rode) {
             let token = shared.random();
             self.drop_attempt(shared);
             self.open(now, token);
@@ -418,7 +418,8 @@ impl Peer {
                 return false;
             }
         };
-        if let Some(round_trip) = attempt.opening.cookie_came(now, bytes) {
+        let came = attempt.cookie.map_or(now, |(_, came)| came);
+        if let Some(round_trip) = attempt.opening.cookie_came(now, came, bytes) {
             beginning.recovery.set_initial_rtt(round_trip);
         }
         // The first number belongs to INIT, with or without frames.
