@@ -28,7 +28,7 @@ mod stats;
 pub use grant::Grant;
 pub use need::{Demand, DrainedKind};
 pub use send::{ControlAllowance, SendCredit};
-pub(crate) use shares::{IDLE, TURN};
+pub(crate) use shares::{IDLE, TURN, Tenure};
 pub use shares::{Overcommitted, Shares, data_charge};
 pub use stats::ShareStats;
 

@@ -56,6 +56,29 @@ pub(crate) const TURN: Duration = Duration::from_secs(1);
 /// While less than one in this many slots is taken, strangers begin with as much as others.
 const FEW_PEERS: u64 = 16;
 
+/// The same for far peers: a connection carries nothing for the first four round trips.
+const FAR_TURN: Duration = Duration::from_secs(3);
+
+/// How long a peer keeps its credit and its slot while others wait.
+#[derive(Clone, Copy, Debug)]
+pub struct Tenure {
+    /// It counts as idle after this silence.
+    pub idle: Duration,
+    /// It has had its turn after this, even if it is busy.
+    pub turn: Duration,
+}
+
+impl Tenure {
+    /// Returns the tenure of a peer that answers within `pto`, the probe timeout of its path.
+    #[must_use]
+    pub fn of(pto: Duration) -> Self {
+        Self {
+            idle: pto.clamp(IDLE, TURN),
+            turn: pto.saturating_mul(8).clamp(TURN, FAR_TURN),
+        }
+    }
+}
+
 /// RECLAIM is repeated after this until RETURN, a lapse or an emptied grant answers it.
 const RECLAIM_REPEAT: Duration = Duration::from_millis(250);
 
@@ -355,24 +378,24 @@ impl Shares {
     }
 
     /// Returns whether this peer's slot may be given to a node that waits for one, and its rank
-    /// among such peers; the least rank goes first. Peers that were idle for `idle` come before
-    /// peers that had their slot for a `TURN`.
+    /// among such peers; the least rank goes first. Idle peers come before those that had their
+    /// turn.
     #[must_use]
     pub fn may_dismiss(
         &self,
         grant: &Grant,
-        idle: Duration,
+        tenure: Tenure,
         now: Instant,
     ) -> Option<(bool, Instant)> {
         if grant.retired || grant.dismissed {
             return None;
         }
         let idle_since = grant.idle_since();
-        if now >= idle_since + idle {
+        if now >= idle_since + tenure.idle {
             return Some((false, idle_since));
         }
         let begun = grant.begun_at();
-        (now >= begun + TURN).then_some((true, begun))
+        (now >= begun + tenure.turn).then_some((true, begun))
     }
 
     /// Takes a peer's slot away for another: the peer gets no more credit, and its grant is to be
@@ -595,7 +618,7 @@ impl Shares {
 
     /// Returns true if a RECLAIM of this grant is due, the first or a repeated one.
     #[must_use]
-    pub fn reclaim_due(&self, grant: &Grant, now: Instant) -> bool {
+    pub fn reclaim_due(&self, grant: &Grant, tenure: Tenure, now: Instant) -> bool {
         if let Some(at) = self.reclaim_at(grant) {
             return now >= at;
         }
@@ -605,8 +628,8 @@ impl Shares {
         if grant.share() == 0 {
             return false;
         }
-        let idle = now >= grant.idle_since() + IDLE;
-        let had_turn = now >= grant.given_at() + TURN;
+        let idle = now >= grant.idle_since() + tenure.idle;
+        let had_turn = now >= grant.given_at() + tenure.turn;
         let starving = !self.waiting.is_empty() && self.free() < self.waiting_bytes;
         let quiet = now >= grant.idle_since() + QUIET;
         let lasting = grant.has_lasting_surplus(now, TURN);

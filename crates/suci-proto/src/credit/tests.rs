@@ -29,6 +29,12 @@ impl Shares {
     }
 }
 
+/// The tenure of a near peer.
+const NEAR: Tenure = Tenure {
+    idle: IDLE,
+    turn: TURN,
+};
+
 /// A buffer whose budget holds this many full packets.
 fn buffer(packets: u64) -> u64 {
     packets * DATA_CHARGE * 2

@@ -111,8 +111,7 @@ impl Engine {
             if let Some(connection) = &peer.connection {
                 let grant = &connection.grant;
                 going += usize::from(grant.is_going());
-                let idle = peer.counts_as_idle_after(connection);
-                let rank = shares.may_dismiss(grant, idle, now);
+                let rank = shares.may_dismiss(grant, peer.tenure(connection), now);
                 others.extend(rank.map(|rank| (rank, key, peer.stranger_from.is_some())));
             }
         }

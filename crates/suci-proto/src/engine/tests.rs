@@ -567,7 +567,7 @@ fn f21_a_peer_far_away_keeps_its_slot_while_an_answer_may_be_under_way() {
         let connection = peer.connection.as_mut().unwrap();
         let round_trip = Duration::from_millis(round_trip);
         connection.recovery.set_initial_rtt(round_trip);
-        let idle = peer.counts_as_idle_after(peer.connection.as_ref().unwrap());
+        let idle = peer.tenure(peer.connection.as_ref().unwrap()).idle;
         let limits = Duration::from_millis(least)..=Duration::from_millis(most);
         assert!(limits.contains(&idle), "{round_trip:?}: {idle:?}");
     }
@@ -587,7 +587,7 @@ fn f21_a_peer_far_away_keeps_its_slot_until_its_first_packet_can_have_come() {
     peer.connection.as_mut().unwrap().grant = grant;
     let mut idle = |cookie: Option<u64>| {
         peer.newest_cookie = cookie.map(|ago| now - Duration::from_millis(ago));
-        let idle = peer.counts_as_idle_after(peer.connection.as_ref().unwrap());
+        let idle = peer.tenure(peer.connection.as_ref().unwrap()).idle;
         idle.as_millis()
     };
     assert_eq!(idle(Some(10)), 250);

@@ -3,6 +3,7 @@
 use super::life::{SilenceLimits, Verdict};
 use super::{Closing, Connection, Peer};
 use crate::counters::Link;
+use crate::credit::Tenure;
 use crate::engine::Shared;
 use crate::event::{EndReason, Event};
 use crate::limits;
@@ -495,7 +496,8 @@ impl Connection {
     }
 
     fn reclaim_if_due(&mut self, now: Instant, shared: &mut Shared) {
-        if shared.shares.reclaim_due(&self.grant, now) {
+        let tenure = Tenure::of(self.recovery.rtt().pto(Duration::ZERO));
+        if shared.shares.reclaim_due(&self.grant, tenure, now) {
             self.pending.reclaim = shared.shares.reclaim(&mut self.grant, now);
             // The peer needs the current limit for a correct RETURN.
             self.pending.credit = true;

@@ -4,7 +4,7 @@ use super::{Connection, Peer};
 use crate::addresses::Addresses;
 use crate::config::Config;
 use crate::counters::Link;
-use crate::credit::{IDLE, TURN};
+use crate::credit::{IDLE, TURN, Tenure};
 use crate::engine::Shared;
 use crate::handshake::Trust;
 use crate::options::PeerOptions;
@@ -126,7 +126,7 @@ impl Peer {
         self.life.put_off(now);
     }
 
-    /// Returns how long the peer of `connection` must be silent to count as idle.
+    /// Returns how long the peer of `connection` keeps its slot. It counts as idle in three cases.
     ///
     /// * Nothing came after its INIT: it may have stopped there. Two of the round trips from COOKIE
     ///   to INIT suffice for its first packet.
@@ -134,21 +134,21 @@ impl Peer {
     ///   acknowledged. In one probe timeout a next message would have come.
     /// * Otherwise it may wait for a packet of ours, and its own takes as long again. Far peers
     ///   would lose each connection before it carried anything.
-    pub(crate) fn counts_as_idle_after(&self, connection: &Connection) -> Duration {
+    pub(crate) fn tenure(&self, connection: &Connection) -> Tenure {
         let grant = &connection.grant;
         if !grant.was_heard() {
             let cookie = self.newest_cookie;
             let round_trip = cookie.map_or(TURN, |cookie| grant.begun_at().since(cookie));
-            return (round_trip * 2).clamp(UNHEARD, TURN);
+            let idle = (round_trip * 2).clamp(UNHEARD, TURN);
+            return Tenure { idle, turn: TURN };
         }
         let pto = connection.recovery.rtt().pto(Duration::ZERO);
+        let tenure = Tenure::of(pto);
         let sent = self.session.outbox.accepted();
         let answered = sent > 0 && sent == self.session.inbox.received();
         let over = answered && !(self.is_waiting() || self.has_message() || self.has_reply());
-        match over {
-            true => pto.min(IDLE),
-            false => pto.clamp(IDLE, TURN),
-        }
+        let idle = if over { pto.min(IDLE) } else { tenure.idle };
+        Tenure { idle, ..tenure }
     }
 
     /// Gives up the connection's slot for others. The session goes on without a connection until

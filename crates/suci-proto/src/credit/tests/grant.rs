@@ -208,7 +208,7 @@ fn f17_an_unanswered_reclaim_is_repeated_less_and_less() {
     grant.credit();
     let mut times = Vec::new();
     for ms in 200..20_000 {
-        if shares.reclaim_due(&grant, at(ms)) || times.is_empty() {
+        if shares.reclaim_due(&grant, NEAR, at(ms)) || times.is_empty() {
             assert_eq!(shares.reclaim(&mut grant, at(ms)), Some(0));
             times.push(ms);
         }
@@ -221,7 +221,7 @@ fn f17_an_unanswered_reclaim_is_repeated_less_and_less() {
     assert!(!grant.is_reclaiming());
     assert_eq!(shares.reclaim(&mut grant, at(20_000)), Some(1));
     assert!(
-        shares.reclaim_due(&grant, at(20_250)),
+        shares.reclaim_due(&grant, NEAR, at(20_250)),
         "the next one is new"
     );
 }
@@ -231,17 +231,17 @@ fn an_emptied_grant_needs_no_return() {
     let (mut shares, mut grant) = one(8, 0);
     grant.credit();
     shares.reclaim(&mut grant, at(200));
-    assert!(!shares.reclaim_due(&grant, at(449)));
+    assert!(!shares.reclaim_due(&grant, NEAR, at(449)));
     assert!(
-        shares.reclaim_due(&grant, at(450)),
+        shares.reclaim_due(&grant, NEAR, at(450)),
         "repeated until answered"
     );
     shares.reclaim(&mut grant, at(450));
-    assert!(!shares.reclaim_due(&grant, at(460)));
+    assert!(!shares.reclaim_due(&grant, NEAR, at(460)));
     shares.drain_one(&mut grant, 6, true, at(460));
     assert!(!grant.is_reclaiming());
     assert!(grant.generation() == 0 && grant.share() > 0);
-    assert!(!shares.reclaim_due(&grant, at(470)));
+    assert!(!shares.reclaim_due(&grant, NEAR, at(470)));
 }
 
 #[test]

@@ -340,7 +340,7 @@ impl World {
         let now = at(self.now);
         let Self { shares, pairs, .. } = self;
         let pair = &mut pairs[index];
-        let reclaim = if shares.reclaim_due(&pair.grant, now) {
+        let reclaim = if shares.reclaim_due(&pair.grant, NEAR, now) {
             shares.reclaim(&mut pair.grant, now)
         } else {
             None

@@ -179,7 +179,7 @@ fn credit_that_active_peers_need_is_reclaimed_from_idle_peers() {
         shares.drain_one(busy, all, true, at(millis));
         shares.satisfy_if_silent(idle, at(millis));
         assert_eq!(
-            shares.reclaim_due(idle, at(millis)),
+            shares.reclaim_due(idle, NEAR, at(millis)),
             millis > 252,
             "{millis}"
         );
@@ -189,7 +189,7 @@ fn credit_that_active_peers_need_is_reclaimed_from_idle_peers() {
     shares.on_return(idle, answer_of(generation, number), at(301));
     shares.drain_one(idle, number, true, at(301));
     assert_eq!(idle.share(), 4, "enough for its next request");
-    assert!(!shares.reclaim_due(idle, at(900)), "it keeps that");
+    assert!(!shares.reclaim_due(idle, NEAR, at(900)), "it keeps that");
     let all = busy.credit().limit;
     shares.drain_one(busy, all, true, at(302));
     assert!(busy.share() > 1_700, "{}", busy.share());
@@ -249,7 +249,7 @@ fn after_having_all(period: usize, says_that_it_waits: bool) -> (u32, Vec<u64>) 
         shares.drain_one(&mut slow, number, true, at(now));
         slow.credit();
         all_busy(&mut shares, &mut others, 1, now);
-        if shares.reclaim_due(&slow, at(now)) {
+        if shares.reclaim_due(&slow, NEAR, at(now)) {
             assert!(now > 1_000, "{now} ms");
             let generation = shares.reclaim(&mut slow, at(now)).unwrap();
             shares.on_return(&mut slow, answer_of(generation, number), at(now));
@@ -468,7 +468,7 @@ fn an_own_init_needs_a_packet_for_its_answer() {
 /// Peers that answer RECLAIM at once.
 fn return_all(shares: &mut Shares, grants: &mut [Grant], now: Instant) {
     for grant in grants {
-        if shares.reclaim_due(grant, now) {
+        if shares.reclaim_due(grant, NEAR, now) {
             let generation = shares.reclaim(grant, now).unwrap();
             grant.credit();
             let number = grant.limit();
@@ -580,7 +580,7 @@ fn a_replacement_inherits_the_reserve_and_repays_the_old_connection() {
     shares.drain_one(&mut old, 3, true, at(2));
     shares.on_blocked(&mut old, 7, at(2));
     assert!(shares.reclaim(&mut old, at(500)).is_none());
-    assert!(!shares.reclaim_due(&old, at(500)));
+    assert!(!shares.reclaim_due(&old, NEAR, at(500)));
     let free = shares.free();
     shares.drain_one(&mut new, 0, true, at(3));
     shares.release(&mut old);
@@ -629,7 +629,7 @@ fn no_peer_starves_when_there_are_more_peers_than_packets() {
     // An idle holder is asked to return, and its packet goes to the one that waits.
     let now = at(2 * L + 100);
     let holder = grants.first_mut().unwrap();
-    assert!(shares.reclaim_due(holder, now));
+    assert!(shares.reclaim_due(holder, NEAR, now));
     assert_eq!(shares.reclaim(holder, now), Some(0));
     shares.drain_one(holder, 1, true, now);
     shares.on_return(holder, answer_of(0, 1), now);
@@ -644,9 +644,9 @@ fn no_peer_starves_when_there_are_more_peers_than_packets() {
     // Now the other peer waits, and the busy ones have had their turn.
     let busy = grants.last_mut().unwrap();
     shares.drain_one(busy, 0, true, at(2 * L + 999));
-    assert!(!shares.reclaim_due(busy, at(2 * L + 999)));
+    assert!(!shares.reclaim_due(busy, NEAR, at(2 * L + 999)));
     shares.drain_one(busy, 1, true, at(2 * L + 1_000));
-    assert!(shares.reclaim_due(busy, at(2 * L + 1_000)));
+    assert!(shares.reclaim_due(busy, NEAR, at(2 * L + 1_000)));
 }
 
 #[test]
@@ -661,9 +661,12 @@ fn a_peer_that_stopped_waiting_delays_no_other() {
     shares.drain_one(&mut waiter, 0, true, at(2 * L));
     shares.on_blocked(&mut waiter, 7, at(2 * L));
     shares.drain_one(&mut fourth, 0, true, at(4 * L - 200));
-    assert!(shares.reclaim_due(&fourth, at(4 * L - 1)));
+    assert!(shares.reclaim_due(&fourth, NEAR, at(4 * L - 1)));
     assert!(shares.expire(&mut waiter, at(4 * L)), "gave up silently");
-    assert!(!shares.reclaim_due(&fourth, at(4 * L - 1)), "nobody waits");
+    assert!(
+        !shares.reclaim_due(&fourth, NEAR, at(4 * L - 1)),
+        "nobody waits"
+    );
     shares.drain_one(&mut fourth, 0, true, at(4 * L));
     for grant in &mut holders {
         shares.release(grant);
@@ -717,10 +720,10 @@ fn a_share_just_given_is_not_idle() {
     shares.drain_one(&mut other, 0, true, at(2 * L + 300));
     shares.on_blocked(&mut other, 8, at(2 * L + 300));
     assert!(
-        !shares.reclaim_due(&late, at(2 * L + 399)),
+        !shares.reclaim_due(&late, NEAR, at(2 * L + 399)),
         "it has not had time to use it"
     );
-    assert!(shares.reclaim_due(&late, at(2 * L + 400)));
+    assert!(shares.reclaim_due(&late, NEAR, at(2 * L + 400)));
 }
 
 #[test]
@@ -742,7 +745,7 @@ fn nothing_is_reclaimed_while_there_is_plenty() {
         .collect();
     let first = grants.first().unwrap();
     assert!(first.control() > shares.control_target() && first.outstanding() * 2 > 58);
-    assert!(!shares.reclaim_due(first, at(5_000)));
+    assert!(!shares.reclaim_due(first, NEAR, at(5_000)));
 }
 
 #[test]
@@ -766,32 +769,55 @@ fn slots_are_taken_from_the_idle_and_then_in_turn() {
     let mut shares = Shares::new(8 * MIB);
     let mut grant = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
     shares.drain_one(&mut grant, 0, true, at(50));
-    assert_eq!(shares.may_dismiss(&grant, IDLE, at(149)), None);
+    assert_eq!(shares.may_dismiss(&grant, NEAR, at(149)), None);
     assert_eq!(
-        shares.may_dismiss(&grant, IDLE, at(150)),
+        shares.may_dismiss(&grant, NEAR, at(150)),
         Some((false, at(50)))
     );
     for round in 1..=10 {
         shares.drain_one(&mut grant, round, true, at(100 * round));
     }
-    assert_eq!(shares.may_dismiss(&grant, IDLE, at(999)), None, "busy");
+    assert_eq!(shares.may_dismiss(&grant, NEAR, at(999)), None, "busy");
     assert_eq!(
-        shares.may_dismiss(&grant, IDLE, at(1_000)),
+        shares.may_dismiss(&grant, NEAR, at(1_000)),
         Some((true, at(0)))
     );
     shares.dismiss(&mut grant);
     assert_eq!(
-        shares.may_dismiss(&grant, IDLE, at(1_000)),
+        shares.may_dismiss(&grant, NEAR, at(1_000)),
         None,
         "only once"
     );
     let mut other = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
     shares.replace(&mut other, 0, ETHERNET_MTU, at(1)).unwrap();
     assert_eq!(
-        shares.may_dismiss(&other, IDLE, at(5_000)),
+        shares.may_dismiss(&other, NEAR, at(5_000)),
         None,
         "replaced"
     );
+}
+
+/// A far peer is not idle while a packet and its answer are under way, and its turn lasts long
+/// enough to be of use.
+#[test]
+fn a_far_peer_keeps_its_slot_for_longer() {
+    let mut shares = Shares::new(8 * MIB);
+    let mut grant = shares.admit(0, ETHERNET_MTU, at(0)).unwrap();
+    let far = Tenure::of(Duration::from_millis(300));
+    shares.drain_one(&mut grant, 0, true, at(50));
+    assert_eq!(shares.may_dismiss(&grant, far, at(349)), None);
+    let idle = Some((false, at(50)));
+    assert_eq!(shares.may_dismiss(&grant, far, at(350)), idle);
+    for round in 1..=12 {
+        shares.drain_one(&mut grant, round, true, at(200 * round));
+    }
+    assert_eq!(shares.may_dismiss(&grant, far, at(2_399)), None, "busy");
+    let had_turn = Some((true, at(0)));
+    assert_eq!(shares.may_dismiss(&grant, far, at(2_400)), had_turn);
+    let near = Tenure::of(Duration::from_millis(1));
+    assert_eq!((near.idle, near.turn), (IDLE, TURN));
+    let farthest = Tenure::of(Duration::from_secs(60));
+    assert_eq!(farthest.turn, Duration::from_secs(3), "others wait");
 }
 
 /// A dismissed grant is reclaimed at once, again until the peer answers, and gets no credit
@@ -806,16 +832,16 @@ fn a_dismissed_peer_returns_all_credit() {
     shares.mark_unsatisfied(&mut grant);
     assert!(!shares.is_short(), "it is satisfied again");
     assert!(grant.is_dismissed() && !grant.is_over());
-    assert!(shares.reclaim_due(&grant, at(1)), "not idle, and yet");
+    assert!(shares.reclaim_due(&grant, NEAR, at(1)), "not idle, and yet");
     let generation = shares.reclaim(&mut grant, at(1)).unwrap();
-    assert!(!shares.reclaim_due(&grant, at(250)));
-    assert!(shares.reclaim_due(&grant, at(251)), "again");
+    assert!(!shares.reclaim_due(&grant, NEAR, at(250)));
+    assert!(shares.reclaim_due(&grant, NEAR, at(251)), "again");
     // The peer uses all its credit before it gets RECLAIM, and asks for more.
     let limit = grant.limit();
     shares.drain_one(&mut grant, limit, true, at(252));
     assert!(grant.is_reclaiming() && !grant.is_over());
     assert!(
-        shares.reclaim_due(&grant, at(253)),
+        shares.reclaim_due(&grant, NEAR, at(253)),
         "its end is still to come"
     );
     shares.on_blocked(&mut grant, 3, at(253));
@@ -827,7 +853,7 @@ fn a_dismissed_peer_returns_all_credit() {
     assert_eq!(shares.reclaim(&mut grant, at(253)), Some(generation));
     shares.on_return(&mut grant, answer_of(generation, limit), at(254));
     assert!(grant.is_over() && grant.share() == 0);
-    assert!(!shares.reclaim_due(&grant, at(900)));
+    assert!(!shares.reclaim_due(&grant, NEAR, at(900)));
     assert_eq!(shares.reclaim(&mut grant, at(900)), None);
     shares.release(&mut grant);
     assert!(is_unused(&shares, 8 * MIB));
@@ -902,7 +928,7 @@ fn a_dismissed_peer_that_never_answers_ends_when_its_grant_lapses() {
     shares.dismiss(&mut waits);
     assert_eq!(shares.waiting(), 0, "it stands in line no more");
     assert!(
-        shares.reclaim_due(&waits, at(30_000)),
+        shares.reclaim_due(&waits, NEAR, at(30_000)),
         "it has a generation"
     );
     shares.dismiss(&mut all[0]);
