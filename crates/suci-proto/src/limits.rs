@@ -75,10 +75,13 @@ pub const CHANNEL_MEMORY: u64 = 128;
 /// Silence after which unused socket credit lapses for its sender (L); twice that for the receiver.
 pub const CREDIT_LAPSE: Duration = Duration::from_secs(10);
 
-/// While all numbers for control are used up, a packet goes nevertheless after this pause, then one
-/// in each [`CREDIT_LAPSE`]. The receiver has room for it in the quarter of its buffer that is no
-/// budget.
+/// While all numbers for control are used up, a packet goes nevertheless after this pause, another
+/// after [`SECOND_PAUSE`], then one in each [`CREDIT_LAPSE`]. The receiver has room for the two of
+/// each peer in the quarter of its buffer that is no budget.
 pub const EXTRA_PAUSE: Duration = Duration::from_millis(250);
+
+/// The pause before the second of these packets.
+pub const SECOND_PAUSE: Duration = Duration::from_secs(1);
 
 /// Longest acknowledgement delay that may be announced: a longer one would make probe timers
 /// useless.

@@ -1,7 +1,7 @@
 //! The sender's half: which packet numbers may be used, for what, and when BLOCKED is due.
 
 use crate::credit::{CONTROL_MIN, SocketCredit, SocketReturn};
-use crate::limits::{CREDIT_LAPSE, EXTRA_PAUSE};
+use crate::limits::{CREDIT_LAPSE, EXTRA_PAUSE, SECOND_PAUSE};
 use crate::planted;
 use crate::time::{Duration, Instant, nanos};
 use crate::types::PacketNumber;
@@ -52,8 +52,8 @@ pub struct SendCredit {
     acked_sent_at: Instant,
     /// When the newest control packet beyond the limit was sent; `None` if another may go at once.
     beyond_at: Option<Instant>,
-    /// The newest packet was sent although all numbers were used up.
-    is_extra: bool,
+    /// Packets sent although all numbers were used up, since the last within them.
+    extras: u8,
     refresh: Refresh,
     blocked: Option<CreditWait>,
     used_up: UsedUp,
@@ -121,7 +121,7 @@ impl SendCredit {
             sent_end: first,
             acked_sent_at: answered,
             beyond_at: None,
-            is_extra: false,
+            extras: 0,
             refresh: Refresh {
                 window: limit_end.saturating_sub(first),
                 elicited: false,
@@ -209,9 +209,10 @@ impl SendCredit {
     /// Returns how long after the newest packet beyond the limit one more may go although all
     /// numbers are used up.
     const fn extra_pause(&self) -> Duration {
-        match self.is_extra {
-            false => EXTRA_PAUSE,
-            true => CREDIT_LAPSE,
+        match self.extras {
+            0 => EXTRA_PAUSE,
+            1 => SECOND_PAUSE,
+            _ => CREDIT_LAPSE,
         }
     }
 
@@ -242,7 +243,10 @@ impl SendCredit {
     pub fn on_sent(&mut self, last: PacketNumber, now: Instant, eliciting: bool) {
         self.end_if_lapsed(now);
         if last >= self.limit_end || !self.live {
-            self.is_extra = self.is_beyond_reserve(last, now);
+            self.extras = match self.is_beyond_reserve(last, now) {
+                true => self.extras.saturating_add(1),
+                false => 0,
+            };
             self.beyond_at = Some(now);
         }
         if eliciting {

@@ -377,6 +377,10 @@ fn the_table_of_constants_is_true() {
             "EXTRA_PAUSE",
             format!("{} ms", limits::EXTRA_PAUSE.as_millis()),
         ),
+        (
+            "SECOND_PAUSE",
+            format!("{} s", limits::SECOND_PAUSE.as_secs()),
+        ),
         ("COOKIE_LIFETIME", seconds(limits::COOKIE_LIFETIME)),
         ("MAX_RETIRED", limits::MAX_RETIRED.to_string()),
     ];

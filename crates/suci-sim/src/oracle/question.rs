@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use suci_proto::time::{Duration, Instant};
 
-use super::{Kind, MessageFate, Oracle, Verdict, broken};
+use super::{Kind, MessageFate, Oracle, Record, Verdict, broken};
 use crate::packet::ProcId;
 
 /// Messages with more lost packets are not judged.
@@ -33,8 +33,13 @@ struct Question {
     token: u64,
     from: ProcId,
     to: ProcId,
-    /// Packets lost between both before.
+    /// Packets lost between both before, and before the messages that it waits behind.
     losses: u32,
+}
+
+/// Returns true if the message is to be received still.
+fn is_open(record: &Record) -> bool {
+    record.received_by.is_none() && record.fate == MessageFate::Open && !record.may_be_withdrawn()
 }
 
 impl Oracle {
@@ -67,6 +72,10 @@ impl Oracle {
         self.questions.losses.get(&pair).copied().unwrap_or(0)
     }
 
+    fn is_open(&self, token: u64) -> bool {
+        self.record(token).is_some_and(is_open)
+    }
+
     /// Notes that a process sent a message to this node.
     pub(super) fn note_question(&mut self, now: Instant, from: ProcId, to: u32, token: u64) {
         let Some((within, _)) = self.questions.limits else {
@@ -77,7 +86,11 @@ impl Oracle {
         let Some((to, _)) = receiver.filter(|(_, process)| process.eager) else {
             return;
         };
-        let losses = self.losses(from, to);
+        let before = self.questions.due.iter().filter(|question| {
+            (question.from, question.to) == (from, to) && self.is_open(question.token)
+        });
+        let behind = before.map(|question| question.losses).min();
+        let losses = behind.unwrap_or_else(|| self.losses(from, to));
         self.questions.due.insert(Question {
             at: now + within,
             token,
@@ -106,12 +119,7 @@ impl Oracle {
                 ..
             } = question;
             let stays = |process| self.lives(process) && !self.questions.closing.contains(&process);
-            let is_open = |record: &&super::Record| {
-                record.received_by.is_none()
-                    && record.fate == MessageFate::Open
-                    && !record.may_be_withdrawn()
-            };
-            let Some(record) = self.record(token).filter(is_open) else {
+            let Some(record) = self.record(token).filter(|record| is_open(record)) else {
                 self.questions.judged += 1;
                 continue;
             };

@@ -529,6 +529,31 @@ fn a_first_message_that_takes_longer_than_losses_explain_is_found() {
     }
 }
 
+/// A message that waits behind another one waits for the packets that this one lost.
+#[test]
+fn a_question_is_late_when_all_losses_since_the_one_before_it_do_not_explain_it() {
+    const PROBE: Duration = Duration::from_millis(100);
+    let late_after = |first_is_open: bool| {
+        let mut pair = Pair::new();
+        pair.oracle.judge_questions(PROBE * 10, PROBE);
+        pair.oracle.takes_at_once(pair.receiver);
+        let first = pair.send(SPEC, 0);
+        for _ in 0..3 {
+            pair.oracle.lost_between(pair.receiver, pair.sender);
+        }
+        if !first_is_open {
+            pair.take(first, SPEC, 0).unwrap();
+        }
+        pair.send(SPEC, 1);
+        (0..100).find(|probes| {
+            let verdict = pair.oracle.judge_due(pair.now + PROBE * *probes);
+            kind(verdict) == Some(Kind::Late)
+        })
+    };
+    assert_eq!(late_after(true), Some(24));
+    assert_eq!(late_after(false), Some(10));
+}
+
 #[test]
 fn only_a_contact_that_nothing_holds_up_is_judged() {
     const PROBE: Duration = Duration::from_millis(100);

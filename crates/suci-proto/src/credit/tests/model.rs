@@ -415,9 +415,9 @@ impl World {
             if ahead + late + control == 0 {
                 pair.empty_at = self.now;
             }
-            // After a quarter of a second, then one in each L.
+            // After a quarter of a second, after another second, then one in each L.
             let time = self.now - pair.empty_at + LONGEST;
-            let extra = 1 + u64::from(time >= 250) + time / L;
+            let extra = 1 + u64::from(time >= 250) + u64::from(time >= 1_250) + time / L;
             assert!(
                 control <= pair.grant.control() + extra,
                 "{control} control packets"

@@ -61,7 +61,7 @@ fn control_within_the_limit_does_not_delay_control_beyond_it() {
     credit.on_sent(10, at(6), false);
     assert_eq!(
         credit.may_send_control(11, at(7)),
-        ControlAllowance::NotBefore(at(6 + L))
+        ControlAllowance::NotBefore(at(6 + 1_000))
     );
     assert!(credit.on_grant(offer(0, 20, 0), at(8)));
     assert_eq!(
@@ -192,12 +192,12 @@ fn a_lapse_is_for_ever_and_returned() {
 
 /// The last control packets were lost, or their answers were.
 #[test]
-fn f19_when_all_numbers_are_used_up_one_packet_goes_soon_then_one_in_each_l() {
+fn f19_when_all_numbers_are_used_up_two_packets_go_soon_then_one_in_each_l() {
     let mut credit = sender(9, 2);
     let mut now = 100;
     credit.on_sent(10, at(now), true);
     credit.on_sent(11, at(now), true);
-    for (number, pause) in (12..).zip([250, L, L]) {
+    for (number, pause) in (12..).zip([250, 1_000, L, L]) {
         let due = now + pause;
         let silent = ControlAllowance::NotBefore(at(due));
         assert_eq!(credit.may_send_control(number, at(due - 1)), silent);
