@@ -1,9 +1,9 @@
 //! The facts about a received datagram beside its bytes.
 
-use crate::time::Instant;
 use crate::transmit::Destination;
-use crate::types::Ecn;
 use std::net::{IpAddr, SocketAddr};
+use suci_link::time::Instant;
+use suci_link::types::Ecn;
 
 /// Addresses, congestion mark and time of a received datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

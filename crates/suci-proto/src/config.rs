@@ -1,11 +1,11 @@
 //! Configuration: plain data with documented defaults, validated once.
 
-use crate::congestion::ControllerChoice;
-use crate::limits;
 use crate::message::PlacedBy;
-use crate::security::Security;
-use crate::time::Duration;
-use crate::wire::Mode;
+use suci_link::congestion::ControllerChoice;
+use suci_link::limits;
+use suci_link::security::{PhaseLimit, Security};
+use suci_link::time::Duration;
+use suci_link::wire::Mode;
 
 /// The nodes that may open a session with this one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -176,6 +176,14 @@ pub(crate) fn check_patience(
 }
 
 impl Config {
+    /// Returns how long a key phase lasts.
+    pub(crate) const fn phase_limit(&self) -> PhaseLimit {
+        PhaseLimit {
+            packets: self.phase_packets,
+            time: self.phase_time,
+        }
+    }
+
     /// Checks every range.
     ///
     /// # Errors

@@ -1,10 +1,10 @@
 //! Counters: one struct for the node, one for a peer. Plain numbers that only rise, except gauges.
 
-use crate::time::Duration;
-use crate::types::NodeId;
 use crate::waits::{WaitReason, Waits};
-use crate::wire::Mode;
 use std::net::SocketAddr;
+use suci_link::time::Duration;
+use suci_link::types::NodeId;
+use suci_link::wire::Mode;
 
 /// The counters of one engine since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,10 +1,12 @@
 //! Events that the engine reports to the program.
 
 use crate::message::{CANCELLED, EXPIRED, Outcome};
-use crate::types::{ChannelId, Kind, Layer, MessageNumber, NodeId, ProtocolError, SessionNumber};
-use crate::wire::RefusedCode;
 use bytes::Bytes;
 use core::fmt;
+use suci_link::types::{
+    ChannelId, Kind, Layer, MessageNumber, NodeId, ProtocolError, SessionNumber,
+};
+use suci_link::wire::RefusedCode;
 
 /// In [`Event::NotDelivered`], stands for the number of a message that this side accepted but did
 /// not send, and that has no number. A node served by threads learns only after accepting it that
@@ -358,7 +360,7 @@ pub enum RefusedReason {
     Version,
     /// A reason of a later version: its code.
     Other(u64),
-    /// The path to it does not carry datagrams of [`MIN_MTU`](crate::limits::MIN_MTU) bytes of
+    /// The path to it does not carry datagrams of [`MIN_MTU`](suci_link::limits::MIN_MTU) bytes of
     /// payload: the system reports it, or only smaller ones arrived for several round trips. Small
     /// messages may arrive; others do not until the path carries such datagrams.
     Narrow,

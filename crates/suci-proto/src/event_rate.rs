@@ -1,6 +1,6 @@
 //! Bounds of events per second.
 
-use crate::time::Instant;
+use suci_link::time::Instant;
 
 /// Nanoseconds of a second.
 const SECOND: u64 = 1_000_000_000;
@@ -29,7 +29,7 @@ impl EventRate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::Duration;
+    use suci_link::time::Duration;
 
     #[test]
     fn each_second_has_a_bound_of_its_own() {

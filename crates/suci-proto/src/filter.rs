@@ -1,6 +1,6 @@
 //! The choice of messages that a program wants to receive next.
 
-use crate::types::{ChannelId, NodeId};
+use suci_link::types::{ChannelId, NodeId};
 
 /// A choice of messages to receive: of one peer, on one channel, or both.
 ///

@@ -1,6 +1,6 @@
 //! The handlers of the library, which take messages without the program.
 
-use crate::types::ChannelId;
+use suci_link::types::ChannelId;
 
 /// A part of the library above the engine that takes the messages of its channels itself
 /// ([`ChannelId::is_handled`]).

@@ -15,11 +15,9 @@
 //! | [`timer`] | who is due next? |
 #![forbid(unsafe_code)]
 
-pub mod ack;
 mod addresses;
 mod arrival;
 mod config;
-pub mod congestion;
 mod counters;
 pub mod credit;
 mod engine;
@@ -28,34 +26,27 @@ mod event_rate;
 mod filter;
 mod handler;
 mod handshake;
-pub mod limits;
 mod log;
 pub mod message;
 mod options;
-pub mod pacer;
 mod peer;
-#[cfg(suci_plant)]
-pub mod plant;
-pub mod pmtu;
-pub mod ranges;
-mod rate_cap;
-mod recent_max;
-pub mod recovery;
 mod scheduler;
-pub mod security;
 mod session_events;
 mod steer;
-pub mod time;
 pub mod timer;
 mod transmit;
-pub mod types;
 mod waits;
-pub mod wire;
+
+pub use suci_link::congestion::ControllerChoice;
+#[cfg(suci_plant)]
+pub use suci_link::plant;
+pub use suci_link::{
+    ack, congestion, limits, pacer, pmtu, ranges, recovery, security, time, types, wire,
+};
 
 pub use addresses::{Addresses, MAX_ADDRESSES};
 pub use arrival::Arrival;
 pub use config::{AcceptPolicy, Config, ConfigError};
-pub use congestion::ControllerChoice;
 pub use counters::{Counters, Link, PeerInfo, PeerStats, RouteCounters, Traffic};
 pub use credit::ShareStats;
 pub use engine::{
@@ -78,12 +69,3 @@ pub use session_events::SessionEvents;
 pub use steer::{Decision, Observation, Steer};
 pub use transmit::{Transmit, TransmitResult};
 pub use waits::{WaitClock, WaitReason, Waited, Waits};
-
-/// Returns true if this fault is planted.
-#[inline(always)]
-pub(crate) fn planted(_name: &str) -> bool {
-    #[cfg(suci_plant)]
-    return crate::plant::active(_name);
-    #[cfg(not(suci_plant))]
-    false
-}

@@ -6,12 +6,12 @@
 //! and anyone who can send us a datagram, can cause (F04).
 
 use crate::event::{EndReason, LostCause, RefusedReason, Unreachable};
-use crate::time::Instant;
-use crate::types::{Epoch, NodeId, SessionNumber};
-use crate::wire::{HeaderError, PacketType};
 use core::fmt;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use suci_link::time::Instant;
+use suci_link::types::{Epoch, NodeId, SessionNumber};
+use suci_link::wire::{HeaderError, PacketType};
 
 /// Most records that wait for the driver. A record has about 100 B.
 const QUEUE: usize = 256;
@@ -300,7 +300,7 @@ impl Log {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::Duration;
+    use suci_link::time::Duration;
 
     const RECORD: LogRecord = LogRecord::Quiet { peer: NodeId(7) };
 

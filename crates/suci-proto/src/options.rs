@@ -1,10 +1,10 @@
 //! Settings of the program for one peer.
 
 use crate::config::Config;
-use crate::congestion::ControllerChoice;
 use crate::scheduler::Priority;
-use crate::time::Duration;
-use crate::wire::Mode;
+use suci_link::congestion::ControllerChoice;
+use suci_link::time::Duration;
+use suci_link::wire::Mode;
 
 /// Settings of one peer. They hold for all its sessions and connections until they are changed or
 /// the peer is removed from the book. A peer begins with the node's settings ([`Config`]).

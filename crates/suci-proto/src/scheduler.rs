@@ -11,7 +11,7 @@
 //! Choosing takes constant time, plus one step for each flow that is skipped because it owes more
 //! than a quantum. At least [`QUANTUM`] bytes sent before pay for each such step.
 
-use crate::planted;
+use suci_link::planted;
 
 /// How many classes there are: the highest is 7.
 pub const CLASSES: usize = 8;

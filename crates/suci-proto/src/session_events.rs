@@ -1,8 +1,8 @@
 //! Events of one session that wait for the program.
 
 use crate::event::Event;
-use crate::types::{ChannelId, MessageNumber};
 use std::collections::VecDeque;
+use suci_link::types::{ChannelId, MessageNumber};
 
 /// Events of one session with one peer that the program did not take, in order. An event that a
 /// later one makes obsolete is dropped, so that the peer cannot make them many (F04): they are as

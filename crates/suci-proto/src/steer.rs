@@ -1,7 +1,7 @@
 //! The program's steering functions, which tighten what the congestion controller allows. The
 //! program knows which peer is urgent and which gets bulk data; the network does not.
 
-use crate::time::{Duration, Instant};
+use suci_link::time::{Duration, Instant};
 
 /// The state of a peer at the time of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@
 //! A plain heap over all keys was rejected: re-arming is by far the commonest operation, and in a
 //! wheel it touches only the few timers that share a slot.
 
-use crate::time::Instant;
+use suci_link::time::Instant;
 
 /// Nanoseconds of one tick, as a power of two: 65.5 us, about the precision of a sleep.
 const TICK_BITS: u32 = 16;

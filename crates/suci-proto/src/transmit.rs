@@ -9,11 +9,11 @@
 //! is sent. A train that is sent again is not sealed again.
 
 use crate::event::Unreachable;
-use crate::security::{AEAD_TAG, Sealing};
-use crate::types::{Ecn, PacketNumber};
-use crate::wire::{Crc, HeaderTemplate, PLAIN_OVERHEAD, checksum, tail};
 use bytes::Bytes;
 use std::net::{IpAddr, SocketAddr};
+use suci_link::security::{AEAD_TAG, Sealing};
+use suci_link::types::{Ecn, PacketNumber};
+use suci_link::wire::{Crc, HeaderTemplate, PLAIN_OVERHEAD, checksum, tail};
 
 /// The destination of a packet, and its source address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,8 +4,8 @@
 //! back. The limit changes within a round trip, so samples tell little. Instead a clock counts the
 //! time of each wait for the reason that blocked the messages then.
 
-use crate::time::{Duration, Instant};
 use core::fmt;
+use suci_link::time::{Duration, Instant};
 
 /// A reason why messages that are ready are not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -2,10 +2,10 @@
 
 use crate::credit::SocketCredit;
 use crate::credit::need::Need;
-use crate::limits::CREDIT_LAPSE;
-use crate::planted;
-use crate::time::Instant;
-use crate::types::PacketNumber;
+use suci_link::limits::CREDIT_LAPSE;
+use suci_link::planted;
+use suci_link::time::Instant;
+use suci_link::types::PacketNumber;
 
 mod long_path;
 mod surplus;

@@ -12,7 +12,7 @@
 //! *drained* its last. So every packet sent before the sender's lapse had L to arrive.
 //!
 //! Control packets may go `control` numbers beyond the limit, at most
-//! [`CONTROL_PACKET`](crate::limits::CONTROL_PACKET) bytes each, so that acks, probes and BLOCKED
+//! [`CONTROL_PACKET`](suci_link::limits::CONTROL_PACKET) bytes each, so that acks, probes and BLOCKED
 //! pass a closed window.
 //!
 //! [`SendCredit`] is the sender's half, [`Grant`] the receiver's, both one per connection and
@@ -32,8 +32,8 @@ pub(crate) use shares::{IDLE, TURN, Tenure};
 pub use shares::{Overcommitted, Shares, data_charge};
 pub use stats::ShareStats;
 
-use crate::types::PacketNumber;
-use crate::wire;
+use suci_link::types::PacketNumber;
+use suci_link::wire;
 
 /// Fewest control packets that every grant allows beyond its limit; the peer limit follows from it.
 const CONTROL_MIN: u64 = 2;

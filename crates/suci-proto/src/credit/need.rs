@@ -8,7 +8,7 @@
 //! Over a long path the receiver sees less: when a packet comes, the limit that its sender knew was
 //! raised long ago. So the sender reports that it reached its limit (BLOCKED).
 
-use crate::time::{Duration, Instant};
+use suci_link::time::{Duration, Instant};
 
 /// A peer whose packets leave less than this part of its share unused needs more.
 const NEAR: u64 = 4;

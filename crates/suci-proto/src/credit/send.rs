@@ -1,10 +1,10 @@
 //! The sender's half: which packet numbers may be used, for what, and when BLOCKED is due.
 
 use crate::credit::{CONTROL_MIN, SocketCredit, SocketReturn};
-use crate::limits::{CREDIT_LAPSE, EXTRA_PAUSE, SECOND_PAUSE};
-use crate::planted;
-use crate::time::{Duration, Instant, nanos};
-use crate::types::PacketNumber;
+use suci_link::limits::{CREDIT_LAPSE, EXTRA_PAUSE, SECOND_PAUSE};
+use suci_link::planted;
+use suci_link::time::{Duration, Instant, nanos};
+use suci_link::types::PacketNumber;
 
 /// Longest pause between two BLOCKED frames while control numbers last.
 const BLOCKED_MAX: Duration = Duration::from_secs(1);
@@ -26,7 +26,7 @@ pub enum ControlAllowance {
     /// The packet is within the limit and may have any size.
     WithinLimit,
     /// The packet is in the reserve beyond the limit: at most
-    /// [`CONTROL_PACKET`](crate::limits::CONTROL_PACKET) bytes of UDP payload.
+    /// [`CONTROL_PACKET`](suci_link::limits::CONTROL_PACKET) bytes of UDP payload.
     Reserve,
     /// Even the reserve is used up: no packet before this instant.
     NotBefore(Instant),

@@ -3,11 +3,11 @@
 use crate::credit::grant::Booked;
 use crate::credit::need::Demand;
 use crate::credit::{CONTROL_MIN, Grant, SocketReturn};
-use crate::limits::{CONTROL_CHARGE, DATA_CHARGE};
-use crate::planted;
-use crate::time::{Duration, Instant};
-use crate::types::PacketNumber;
 use std::collections::BTreeMap;
+use suci_link::limits::{CONTROL_CHARGE, DATA_CHARGE};
+use suci_link::planted;
+use suci_link::time::{Duration, Instant};
+use suci_link::types::PacketNumber;
 
 mod division;
 mod drained;

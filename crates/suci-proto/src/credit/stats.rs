@@ -58,8 +58,8 @@ impl ShareStats {
 mod tests {
     use super::*;
     use crate::credit::Demand;
-    use crate::limits::ETHERNET_MTU;
-    use crate::time::Instant;
+    use suci_link::limits::ETHERNET_MTU;
+    use suci_link::time::Instant;
 
     #[test]
     fn the_index_says_how_evenly_peers_share() {

@@ -1,10 +1,10 @@
 //! Socket credit: each rule alone, then all of them against a hostile network.
 
 use super::*;
-use crate::limits::{
+use suci_link::limits::{
     CREDIT_LAPSE, DATA_CHARGE, ETHERNET_MTU, JUMBO_DATAGRAM, MAX_DATAGRAM, MIN_MTU,
 };
-use crate::time::{Duration, Instant};
+use suci_link::time::{Duration, Instant};
 
 mod grant;
 mod model;

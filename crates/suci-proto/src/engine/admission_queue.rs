@@ -6,8 +6,8 @@
 //! be many.
 
 use crate::handshake::CALLER_TIMEOUT;
-use crate::time::{Duration, Instant};
 use std::collections::{BTreeMap, HashMap};
+use suci_link::time::{Duration, Instant};
 
 /// Shortest time between two searches for nodes that stopped asking.
 const PAUSE: Duration = Duration::from_millis(100);

@@ -1,8 +1,8 @@
 //! The engine's invariants, checked from outside: the simulator asks at every step.
 
 use super::Engine;
-use crate::time::Instant;
-use crate::types::NodeId;
+use suci_link::time::Instant;
+use suci_link::types::NodeId;
 
 impl Engine {
     /// Checks the invariants: memory below its cap, socket budget not exceeded, nothing in flight

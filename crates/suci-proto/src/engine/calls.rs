@@ -12,9 +12,9 @@ use super::{Engine, SendError};
 use crate::event::EndReason;
 use crate::message::{Completion, Message, Outgoing};
 use crate::peer::Peer;
-use crate::time::Instant;
-use crate::types::{ChannelId, Kind, MessageNumber, NodeId, Source};
 use std::collections::{BTreeMap, VecDeque};
+use suci_link::time::Instant;
+use suci_link::types::{ChannelId, Kind, MessageNumber, NodeId, Source};
 
 /// Names a call of a node. Each gets another number, the first a random one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

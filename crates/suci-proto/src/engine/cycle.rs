@@ -3,7 +3,7 @@
 
 use super::Engine;
 use crate::peer::Peer;
-use crate::time::{Duration, Instant, earlier};
+use suci_link::time::{Duration, Instant, earlier};
 
 /// A driver that is later than its deadline by more than this was held up: by its program's
 /// computing, a stopped process, or a paused machine.

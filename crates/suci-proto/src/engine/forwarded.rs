@@ -4,9 +4,9 @@
 use super::Engine;
 use crate::handler::Handler;
 use crate::message::Message;
-use crate::time::{Duration, Instant};
-use crate::types::{ChannelId, NodeId};
 use std::net::SocketAddr;
+use suci_link::time::{Duration, Instant};
+use suci_link::types::{ChannelId, NodeId};
 
 /// The fate of a packet that nodes carry for others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use super::Engine;
 use crate::counters::Link;
 use crate::event::{EndReason, LostCause, Side};
 use crate::message::Message;
-use crate::time::Instant;
-use crate::types::{ChannelId, Incarnation, NodeId, SessionNumber};
+use suci_link::time::Instant;
+use suci_link::types::{ChannelId, Incarnation, NodeId, SessionNumber};
 
 /// The state of a peer that belongs to a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,16 +12,16 @@ use crate::handshake::{
 };
 use crate::log::{DropReason, LogRecord};
 use crate::peer::{Accepted, Agreement, Call, Contest, End, Peer};
-use crate::planted;
-use crate::security::{ConnectionKeys, HandshakeError, Initiator, Security};
-use crate::time::Instant;
 use crate::transmit::Train;
-use crate::types::{Ecn, Epoch, Incarnation, NodeId, PacketNumber};
-use crate::wire::{
+use std::net::SocketAddr;
+use suci_link::planted;
+use suci_link::security::{ConnectionKeys, HandshakeError, Initiator, Security};
+use suci_link::time::Instant;
+use suci_link::types::{Ecn, Epoch, Incarnation, NodeId, PacketNumber};
+use suci_link::wire::{
     Accept, ContiguousPackets, Cookie, CrcScope, HELLO_LEN, Header, Hello, Init, PacketType,
     RefusedCode, put_header, seal,
 };
-use std::net::SocketAddr;
 
 /// A packet that arrived: of the handshake, or the first one of a train.
 #[derive(Clone, Copy)]

@@ -5,9 +5,9 @@
 use super::Engine;
 use crate::event::{EndReason, Event, LostCause};
 use crate::handler::Handler;
-use crate::limits;
 use crate::message::{Held, Message, has_room};
-use crate::types::{ChannelId, Layer, NodeId, SessionNumber, Source};
+use suci_link::limits;
+use suci_link::types::{ChannelId, Layer, NodeId, SessionNumber, Source};
 
 /// News for the layer of one-sided operations, in order for each peer.
 #[derive(Clone, Debug, PartialEq, Eq)]

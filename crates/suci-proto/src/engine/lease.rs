@@ -4,9 +4,9 @@
 use super::Engine;
 use crate::message;
 use crate::message::{Held, SmallOutgoing};
-use crate::time::Instant;
-use crate::types::{ChannelId, MessageNumber, NodeId};
-use crate::wire::Mode;
+use suci_link::time::Instant;
+use suci_link::types::{ChannelId, MessageNumber, NodeId};
+use suci_link::wire::Mode;
 
 /// Room for messages to one peer that are like the last one, to be accepted without the engine.
 #[must_use = "dropped, it takes messages along that the engine has accepted"]

@@ -8,9 +8,9 @@ use crate::message::NoRoom;
 use crate::options::PeerOptions;
 use crate::peer::Closing;
 use crate::scheduler::Priority;
-use crate::time::Instant;
-use crate::types::{ChannelId, NodeId, SessionNumber};
 use std::net::{IpAddr, Ipv4Addr};
+use suci_link::time::Instant;
+use suci_link::types::{ChannelId, NodeId, SessionNumber};
 
 /// Why a peer's options were not set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

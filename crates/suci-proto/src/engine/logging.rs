@@ -3,10 +3,10 @@
 use super::Engine;
 use super::handshake::ArrivedPacket;
 use crate::log::{DropReason, LogRecord};
-use crate::time::Instant;
-use crate::types::NodeId;
-use crate::wire::{HeaderError, PacketType};
 use std::net::SocketAddr;
+use suci_link::time::Instant;
+use suci_link::types::NodeId;
+use suci_link::wire::{HeaderError, PacketType};
 
 impl Engine {
     /// Sets whether the engine makes records for [`Engine::poll_log`]. It makes none at first.

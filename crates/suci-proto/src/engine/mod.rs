@@ -64,14 +64,10 @@ use crate::handshake::{Backlog, CookieKey, HandshakeWork, PendingInits};
 use crate::log::DropReason;
 use crate::message::Pool;
 use crate::peer::{Built, End, Peer};
-use crate::planted;
 use crate::scheduler::Scheduler;
-use crate::time::{Instant, earlier};
 use crate::timer::TimerWheel;
 use crate::transmit::{Train, Transmit, TransmitResult};
-use crate::types::NodeId;
 use crate::waits::WaitReason;
-use crate::wire::{self, ContiguousPackets, PacketType};
 use peers::Peers;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
@@ -79,6 +75,10 @@ use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use strangers::Departed;
+use suci_link::planted;
+use suci_link::time::{Instant, earlier};
+use suci_link::types::NodeId;
+use suci_link::wire::{self, ContiguousPackets, PacketType};
 use urgent::Ranks;
 
 /// Most bytes of unused receive buffers kept for the next large messages.

@@ -2,12 +2,12 @@
 
 use super::Engine;
 use crate::event_rate::EventRate;
-use crate::limits::{ETHERNET_MTU, MIN_MTU};
 use crate::log::LogRecord;
-use crate::time::{Duration, Instant};
-use crate::types::NodeId;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
+use suci_link::limits::{ETHERNET_MTU, MIN_MTU};
+use suci_link::time::{Duration, Instant};
+use suci_link::types::NodeId;
 
 /// Most hosts that are remembered while a connection with them may be made. One host more replaces
 /// the host that was asked about longest ago; a connection with that host begins with packets of

@@ -10,13 +10,13 @@ use crate::addresses::Addresses;
 use crate::config::Config;
 use crate::message::Pool;
 use crate::peer::{End, Peer};
-use crate::planted;
-use crate::ranges::RangeSet;
-use crate::time::Instant;
-use crate::types::{NodeId, SessionNumber};
 use slab::Slab;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
+use suci_link::planted;
+use suci_link::ranges::RangeSet;
+use suci_link::time::Instant;
+use suci_link::types::{NodeId, SessionNumber};
 
 /// The peers, by key.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use crate::event::{EndReason, Event};
 use crate::filter::Filter;
 use crate::message::Message;
 use crate::peer::Peer;
-use crate::types::{ChannelId, NodeId, SessionNumber, Source};
+use suci_link::types::{ChannelId, NodeId, SessionNumber, Source};
 
 impl Engine {
     /// Returns the next event that the program was not told yet: in order for each peer, peers in

@@ -7,9 +7,9 @@ use crate::event::{LostCause, RefusedReason};
 use crate::handshake::Trust;
 use crate::log::{DropReason, LogRecord};
 use crate::peer::Peer;
-use crate::time::Instant;
-use crate::types::NodeId;
-use crate::wire::{self, HELLO_LEN, Init, PacketType, Reader, Refused, RefusedCode};
+use suci_link::time::Instant;
+use suci_link::types::NodeId;
+use suci_link::wire::{self, HELLO_LEN, Init, PacketType, Reader, Refused, RefusedCode};
 
 impl Engine {
     /// Handles a packet of another version. The parts of HELLO and REFUSED that this reads are

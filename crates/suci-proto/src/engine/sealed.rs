@@ -10,13 +10,13 @@ use crate::arrival::Arrival;
 use crate::event::EndReason;
 use crate::log::DropReason;
 use crate::peer::Peer;
-use crate::planted;
-use crate::security::{
+use suci_link::planted;
+use suci_link::security::{
     ConnectionKeys, HandshakeError, Initiator, KeyKind, Responder, Sealing, Security,
 };
-use crate::time::Instant;
-use crate::types::NodeId;
-use crate::wire::{
+use suci_link::time::Instant;
+use suci_link::types::NodeId;
+use suci_link::wire::{
     CLOSE_REVOKED, ContiguousPackets, CrcScope, Header, Init, PacketType, Params, RefusedCode,
     SealedHeader, handshake_context, is_data, tail,
 };

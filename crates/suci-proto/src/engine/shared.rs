@@ -12,19 +12,19 @@ use crate::counters::Counters;
 use crate::credit::Shares;
 use crate::log::Log;
 use crate::message::{Message, Pool};
-use crate::ranges::RangeSet;
-use crate::recovery::SentFrame;
-use crate::security::Sealing;
-use crate::time::Instant;
 use crate::transmit::{Destination, Train};
-use crate::types::{ChannelId, Ecn, Incarnation, NodeId, SessionNumber, Source};
-use crate::wire::{CLOSE_FINISHED, CLOSE_LEAVING};
 use rand_chacha::ChaCha8Rng;
 use rand_core::Rng;
 use slab::Slab;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use suci_link::ranges::RangeSet;
+use suci_link::recovery::SentFrame;
+use suci_link::security::Sealing;
+use suci_link::time::Instant;
+use suci_link::types::{ChannelId, Ecn, Incarnation, NodeId, SessionNumber, Source};
+use suci_link::wire::{CLOSE_FINISHED, CLOSE_LEAVING};
 
 /// The identity of this engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use super::Engine;
 use crate::event::{EndReason, LostCause};
 use crate::handler::Handler;
 use crate::message::Message;
-use crate::types::NodeId;
+use suci_link::types::NodeId;
 
 /// News for the layer of sockets, in order for each peer.
 #[derive(Clone, Debug, PartialEq, Eq)]

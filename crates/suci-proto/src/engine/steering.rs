@@ -2,8 +2,8 @@
 
 use super::Engine;
 use crate::steer::Steer;
-use crate::time::Instant;
-use crate::types::NodeId;
+use suci_link::time::Instant;
+use suci_link::types::NodeId;
 
 impl Engine {
     /// Returns the name of the congestion controller of `node` now; `None` without a connection.

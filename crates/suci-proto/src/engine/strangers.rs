@@ -4,13 +4,13 @@
 use super::Engine;
 use crate::addresses::Addresses;
 use crate::config::AcceptPolicy;
-use crate::limits::COOKIE_LIFETIME;
 use crate::scheduler::Priority;
-use crate::time::{Duration, Instant};
-use crate::types::NodeId;
-use crate::wire::RefusedCode;
 use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
+use suci_link::limits::COOKIE_LIFETIME;
+use suci_link::time::{Duration, Instant};
+use suci_link::types::NodeId;
+use suci_link::wire::RefusedCode;
 
 /// While the table is full for one address or for all, it is searched for strangers that left: not
 /// more often than this for each entry, so that searches take a small part of the time.

@@ -3,10 +3,10 @@
 
 use super::Engine;
 use crate::event::EndReason;
-use crate::limits::DATA_CHARGE;
 use crate::peer::Peer;
-use crate::planted;
-use crate::time::{Duration, Instant, earlier};
+use suci_link::limits::DATA_CHARGE;
+use suci_link::planted;
+use suci_link::time::{Duration, Instant, earlier};
 
 /// Time between two sweeps over all peers while some wait for socket credit.
 const SWEEP: Duration = Duration::from_millis(100);

@@ -26,16 +26,16 @@ mod versions;
 use super::*;
 use crate::credit::{SendCredit, Shares, SocketCredit};
 use crate::event::Event;
-use crate::limits::CREDIT_LAPSE;
 use crate::message::{SMALL, SmallOutgoing};
-use crate::security::{RecordingHandshakes, SealLedger, Security};
-use crate::time::Duration;
-use crate::types::{ChannelId, Ecn, Incarnation, Kind, MessageNumber, SessionNumber};
-use crate::wire::{CrcScope, Header, Mode};
 use crate::{AcceptPolicy, Outgoing};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use suci_link::limits::CREDIT_LAPSE;
+use suci_link::security::{RecordingHandshakes, SealLedger, Security};
+use suci_link::time::Duration;
+use suci_link::types::{ChannelId, Ecn, Incarnation, Kind, MessageNumber, SessionNumber};
+use suci_link::wire::{CrcScope, Header, Mode};
 
 const BUFFER: u64 = 8 << 20;
 const SECOND: Duration = Duration::from_secs(1);
@@ -213,10 +213,10 @@ impl World {
             tag: connection.local.tag,
         };
         let mut bytes = Vec::new();
-        crate::wire::put_header(&mut bytes, &header);
+        suci_link::wire::put_header(&mut bytes, &header);
         bytes.push(1);
         bytes.resize(bytes.len().max(size), 0);
-        crate::wire::seal(&mut bytes);
+        suci_link::wire::seal(&mut bytes);
         let (from, to) = (1, 0);
         self.deliver(&Packet { from, to, bytes });
     }

@@ -10,10 +10,10 @@
 
 use super::Engine;
 use crate::event::Unreachable;
-use crate::time::Instant;
-use crate::types::NodeId;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
+use suci_link::time::Instant;
+use suci_link::types::NodeId;
 
 /// Most reports that are handled in each second: so many from the network, and so many from this
 /// machine's kernel. Each report is compared with every active peer. They are counted apart,

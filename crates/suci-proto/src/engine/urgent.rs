@@ -9,7 +9,7 @@
 
 use super::Engine;
 use crate::scheduler::{CLASSES, Priority, Scheduler};
-use crate::time::{Duration, Instant};
+use suci_link::time::{Duration, Instant};
 
 /// A class that sent nothing for this time is not in use.
 const CLASS_IN_USE: Duration = Duration::from_secs(1);

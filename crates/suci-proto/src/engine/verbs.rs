@@ -5,16 +5,16 @@ use super::{Engine, Shared};
 use crate::addresses::Addresses;
 use crate::counters::Link;
 use crate::event::{Event, Side};
-use crate::limits;
 use crate::message::{
     self, ByClass, Held, NoRoom, Outgoing, Queued, ReceiveBuffer, SMALL, SmallOutgoing,
 };
 use crate::peer::{Closing, MAX_UNREAD, Peer};
 use crate::scheduler::{Priority, Scheduler};
-use crate::time::{Duration, Instant};
-use crate::types::{ChannelId, Layer, MessageNumber, NodeId};
-use crate::wire::Mode;
 use std::net::SocketAddr;
+use suci_link::limits;
+use suci_link::time::{Duration, Instant};
+use suci_link::types::{ChannelId, Layer, MessageNumber, NodeId};
+use suci_link::wire::Mode;
 
 /// Why a message was not accepted. Returns the message where trying again makes sense.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -6,11 +6,11 @@
 
 use super::sources::SourcePrefix;
 use super::{CALLER_TIMEOUT, Claim};
-use crate::planted;
-use crate::time::{Duration, Instant};
-use crate::types::NodeId;
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
+use suci_link::planted;
+use suci_link::time::{Duration, Instant};
+use suci_link::types::NodeId;
 
 /// A caller that waited for this time is told by REFUSED that we live. Silence timeouts are seldom
 /// below a second, and HELLO is repeated 100, 300 and 700 ms after the first one.
@@ -172,7 +172,7 @@ impl Backlog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::Incarnation;
+    use suci_link::types::Incarnation;
 
     fn at(millis: u64) -> Instant {
         Instant::ZERO + Duration::from_millis(millis)

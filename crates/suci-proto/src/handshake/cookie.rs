@@ -7,13 +7,13 @@
 
 use super::pending_inits::{Caller, Trust};
 use super::sources::SourcePrefix;
-use crate::limits::COOKIE_LIFETIME;
-use crate::time::Instant;
 use crate::transmit::Destination;
-use crate::types::{Incarnation, NodeId};
 use core::hash::Hasher;
 use siphasher::sip128::{Hasher128, SipHasher24};
 use std::net::SocketAddr;
+use suci_link::limits::COOKIE_LIFETIME;
+use suci_link::time::Instant;
+use suci_link::types::{Incarnation, NodeId};
 
 /// Bytes of a cookie on the wire.
 pub(crate) type CookieBytes = [u8; 24];
@@ -112,8 +112,8 @@ impl CookieKey {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::Duration;
     use std::net::{Ipv6Addr, SocketAddrV6};
+    use suci_link::time::Duration;
 
     fn claim(port: u16) -> Claim {
         Claim {

@@ -1,6 +1,6 @@
 //! One attempt to open a connection, on the initiator's side.
 
-use crate::time::{Duration, Instant};
+use suci_link::time::{Duration, Instant};
 
 /// First wait for an answer; doubled each time.
 pub(crate) const FIRST_WAIT: Duration = Duration::from_millis(100);

@@ -18,9 +18,9 @@
 //!   that sends its cookie later may find no room; then it is refused and calls again.
 
 use super::sources::SourceCounts;
-use crate::planted;
-use crate::time::{Duration, Instant, nanos};
 use std::collections::HashMap;
+use suci_link::planted;
+use suci_link::time::{Duration, Instant, nanos};
 
 /// The INIT of a known node that was answered is expected for between once and twice this time.
 const FRESH: Duration = Duration::from_millis(250);

@@ -10,7 +10,7 @@
 //!
 //! An INIT beyond a limit is dropped. Honest initiators repeat it.
 
-use crate::time::{Duration, Instant, nanos};
+use suci_link::time::{Duration, Instant, nanos};
 
 /// Counters of failures; prefixes that share one share its limit. 8 KiB.
 const SOURCES: usize = 1 << 8;

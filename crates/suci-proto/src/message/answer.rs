@@ -1,11 +1,11 @@
 //! The questions of an inbox to the program, and its answers to the peer.
 
 use super::ReceiveBuffer;
-use crate::recovery::SentFrame;
-use crate::types::{ChannelId, Kind, MessageNumber};
-use crate::wire::Frame;
 use bytes::Bytes;
 use core::fmt;
+use suci_link::recovery::SentFrame;
+use suci_link::types::{ChannelId, Kind, MessageNumber};
+use suci_link::wire::Frame;
 
 /// A large message that needs the program's decision.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,13 +7,13 @@
 
 use super::pool::{Buffer, Chunk, Pool};
 use super::{Data, ReceiveBuffer, charge, len64, to_usize};
-use crate::limits::{MESSAGE_CHARGE, MIN_PIECE};
-use crate::planted;
-use crate::ranges::RangeSet;
-use crate::types::Kind;
-use crate::wire::{ContiguousPackets, Frag, Start};
 use bytes::Bytes;
 use core::ops::Range;
+use suci_link::limits::{MESSAGE_CHARGE, MIN_PIECE};
+use suci_link::planted;
+use suci_link::ranges::RangeSet;
+use suci_link::types::Kind;
+use suci_link::wire::{ContiguousPackets, Frag, Start};
 
 /// Bound of separate ranges of one message of any length: several times what a full window of
 /// alternating losses leaves, and few enough that a search among them stays cheap (F07).

@@ -1,7 +1,7 @@
 //! The cold channels of one direction.
 
-use crate::types::ChannelId;
 use std::collections::BTreeMap;
+use suci_link::types::ChannelId;
 
 /// The numbers kept of cold channels. Those of one channel lie here: most sessions have one
 /// channel, and the smallest node of a B-tree has room for eleven.

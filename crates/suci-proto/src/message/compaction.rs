@@ -2,9 +2,9 @@
 
 use super::WARM;
 use crate::scheduler::Scheduler;
-use crate::types::ChannelId;
 use slab::Slab;
 use std::collections::BTreeMap;
+use suci_link::types::ChannelId;
 
 /// Slabs of at least so many indices are compacted once at most a quarter of the indices is used.
 const SPACIOUS: usize = 8 * WARM;

@@ -1,7 +1,7 @@
 //! Channel numbers that are not used again in a session.
 
-use crate::types::ChannelId;
 use std::collections::BTreeMap;
+use suci_link::types::ChannelId;
 
 /// A set of channel numbers, stored as ranges. Each number that a peer adds costs one operation on
 /// the tree. The owner bounds [`ranges`](Self::ranges).

@@ -12,10 +12,10 @@ pub(super) use open_block::OpenBlock;
 
 use super::buffer_cache::BufferCache;
 use super::{SmallOutgoing, len64, to_usize};
-use crate::limits::MAX_USER_HEADER;
-use crate::types::MessageNumber;
-use crate::wire::{self, Frame, Start};
 use std::collections::VecDeque;
+use suci_link::limits::MAX_USER_HEADER;
+use suci_link::types::MessageNumber;
+use suci_link::wire::{self, Frame, Start};
 
 /// Bytes of the longest payload that is copied when its message is accepted. A longer payload stays
 /// the program's until it is acknowledged. Packets copy it or refer to it (`COPIED`).

@@ -2,8 +2,8 @@
 //! and callers that admit messages before the queue sees them.
 
 use super::{Outgoing, len64};
-use crate::limits::{MAX_QUEUED_MESSAGES, MESSAGE_CHARGE};
 use crate::scheduler::CLASSES;
+use suci_link::limits::{MAX_QUEUED_MESSAGES, MESSAGE_CHARGE};
 
 const _: () = assert!(MAX_QUEUED_MESSAGES as u64 <= u64::MAX / MESSAGE_CHARGE);
 

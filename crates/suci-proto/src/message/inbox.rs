@@ -30,13 +30,13 @@ use super::placement::{PlacedBy, Places};
 use super::pool::{Chunk, Pool};
 use super::slot::SlotCache;
 use crate::handler::{HANDLERS, Handler};
-use crate::limits::{REPLY_RESERVE, RESERVES};
-use crate::recovery::SentFrame;
 use crate::scheduler::{Priority, Scheduler};
-use crate::types::{ChannelId, Layer, Layers, ProtocolError, SessionNumber, Source};
-use crate::wire::{self, Frag, FrameBatch, PacketPart, Rts};
 use slab::Slab;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use suci_link::limits::{REPLY_RESERVE, RESERVES};
+use suci_link::recovery::SentFrame;
+use suci_link::types::{ChannelId, Layer, Layers, ProtocolError, SessionNumber, Source};
+use suci_link::wire::{self, Frag, FrameBatch, PacketPart, Rts};
 
 /// Smallest memory window of a session, in bytes. Each channel has half of it. It has room for
 /// messages that cannot be announced (see [`Outbox`](super::Outbox)), however small the session's

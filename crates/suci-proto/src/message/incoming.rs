@@ -14,12 +14,12 @@ use super::placement::Place;
 use super::pool::{CHUNKED, Chunk, copy_alone};
 use super::slot::{Slot, SlotCache};
 use super::{Message, ReceiveBuffer, charge, len64, to_usize};
-use crate::limits::MESSAGE_CHARGE;
-use crate::planted;
-use crate::types::{ChannelId, Kind, MessageNumber, ProtocolError};
-use crate::wire::{ContiguousPackets, Frag, Rts};
 use bytes::Bytes;
 use std::collections::VecDeque;
+use suci_link::limits::MESSAGE_CHARGE;
+use suci_link::planted;
+use suci_link::types::{ChannelId, Kind, MessageNumber, ProtocolError};
+use suci_link::wire::{ContiguousPackets, Frag, Rts};
 
 /// The channel's newest RTS. Older ones need no memory: their sender got the answer, otherwise it
 /// could not have sent this one.

@@ -69,11 +69,11 @@ pub use receive_buffer::{LentMemory, ReceiveBuffer};
 #[cfg(doc)]
 use segment::COPIED;
 
-use crate::limits::MESSAGE_CHARGE;
-use crate::time::Duration;
-use crate::types::{ChannelId, Kind, MessageNumber};
 use bytes::Bytes;
 use core::fmt;
+use suci_link::limits::MESSAGE_CHARGE;
+use suci_link::time::Duration;
+use suci_link::types::{ChannelId, Kind, MessageNumber};
 
 /// Channels of one direction that keep their full state although they are idle. Other idle channels
 /// are *cold*: only a few numbers of them are kept. Traffic on so few channels never pays for
@@ -104,10 +104,10 @@ pub struct Outgoing {
     pub tag: u64,
     /// The program's kind of message.
     pub kind: Kind,
-    /// The program's header, at most [`crate::limits::MAX_USER_HEADER`] bytes (checked by the
+    /// The program's header, at most [`suci_link::limits::MAX_USER_HEADER`] bytes (checked by the
     /// caller).
     pub user_header: Bytes,
-    /// The payload, at most [`crate::limits::MAX_MESSAGE`] bytes (checked by the caller). It is
+    /// The payload, at most [`suci_link::limits::MAX_MESSAGE`] bytes (checked by the caller). It is
     /// held until it is acknowledged.
     pub payload: Bytes,
     /// True if the program wants to hear of its delivery.
@@ -145,7 +145,7 @@ pub struct SmallOutgoing<'a> {
     pub tag: u64,
     /// The program's kind of message.
     pub kind: Kind,
-    /// The program's header, at most [`crate::limits::MAX_USER_HEADER`] bytes (checked by the
+    /// The program's header, at most [`suci_link::limits::MAX_USER_HEADER`] bytes (checked by the
     /// caller).
     pub user_header: &'a [u8],
     /// The payload, at most [`SMALL`] bytes (checked by the caller).

@@ -22,16 +22,16 @@ use super::outgoing::{Block, ColdOutgoing, OutgoingChannel, Status};
 use super::segment::Filling;
 use super::send_queue::SendBufferCaches;
 use super::{ByClass, Completion, Held, Queued, WantedRoom, to_usize};
-use crate::limits::MIN_CHANNELS;
-use crate::recovery::SentFrame;
 use crate::scheduler::{CLASSES, Priority, Scheduler};
-use crate::time::Instant;
-use crate::types::{ChannelId, Layers, MessageNumber, ProtocolError};
 use crate::waits::WaitReason;
 use bytes::Bytes;
 use core::ops::Range;
 use slab::Slab;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use suci_link::limits::MIN_CHANNELS;
+use suci_link::recovery::SentFrame;
+use suci_link::time::Instant;
+use suci_link::types::{ChannelId, Layers, MessageNumber, ProtocolError};
 
 /// The bounds of an [`Outbox`].
 #[derive(Clone, Copy, Debug)]

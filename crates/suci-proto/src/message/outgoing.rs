@@ -9,10 +9,10 @@
 use super::segment::{Filling, SendSegment};
 use super::send_queue::{Cancelled, Released, SendQueue};
 use super::{Completion, SplitU64};
-use crate::limits::{GROUP_RTS_INSTEAD, RTS_INSTEAD};
-use crate::types::{ChannelId, MessageNumber, ProtocolError};
 use core::ops::Range;
 use std::collections::VecDeque;
+use suci_link::limits::{GROUP_RTS_INSTEAD, RTS_INSTEAD};
+use suci_link::types::{ChannelId, MessageNumber, ProtocolError};
 
 /// Limits of the session that decide whether a message may be sent now.
 #[derive(Clone, Copy, Debug)]

@@ -7,10 +7,10 @@
 use super::buffer_cache::BufferCache;
 use super::data::Data;
 use super::pool::{Chunk, Pool};
-use crate::limits::MESSAGE_CHARGE;
-use crate::wire::{FrameBatch, FrameShape};
 use bytes::{Buf, Bytes};
 use std::collections::VecDeque;
+use suci_link::limits::MESSAGE_CHARGE;
+use suci_link::wire::{FrameBatch, FrameShape};
 
 /// Memory of an entry in a queue that grows by half.
 const ENTRY: u64 = size_of::<Bytes>() as u64 * 3 / 2;

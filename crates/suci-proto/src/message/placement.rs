@@ -3,9 +3,9 @@
 use super::answer::IncomingInfo;
 use super::assembly::Assembly;
 use super::{ReceiveBuffer, len64};
-use crate::types::{ChannelId, MessageNumber, SessionNumber, Source};
 use core::fmt;
 use std::sync::Arc;
+use suci_link::types::{ChannelId, MessageNumber, SessionNumber, Source};
 
 /// Names memory for messages that begin.
 ///

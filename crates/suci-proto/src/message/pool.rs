@@ -7,11 +7,11 @@
 //! that arrive in order share a [`Chunk`].
 
 use super::receive_buffer::ReceiveBuffer;
-use crate::wire;
 use bytes::{Bytes, BytesMut};
 use core::ops::{Range, RangeInclusive};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use suci_link::wire;
 
 /// Shorter buffers are not kept.
 const POOLED: usize = 4_096;

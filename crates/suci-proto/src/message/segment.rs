@@ -3,14 +3,14 @@
 
 use super::frames::{EncodedShape, FrameQueue};
 use super::{Completion, Outcome, Outgoing, SmallOutgoing, charge, len64, to_usize};
-use crate::limits::MIN_PIECE;
-use crate::planted;
-use crate::time::Instant;
-use crate::types::{ChannelId, Kind, MessageNumber};
-use crate::wire::{FragHead, Frame, Rts, Start};
 use bytes::Bytes;
 use core::ops::Range;
 use std::collections::{BTreeMap, VecDeque};
+use suci_link::limits::MIN_PIECE;
+use suci_link::planted;
+use suci_link::time::Instant;
+use suci_link::types::{ChannelId, Kind, MessageNumber};
+use suci_link::wire::{FragHead, Frame, Rts, Start};
 
 /// Bytes of the longest message that is copied into its packets. The packets of a longer message
 /// refer to its bytes: two more slices of a gather list cost a packet about what copying so many

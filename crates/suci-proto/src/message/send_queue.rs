@@ -9,14 +9,14 @@ use super::buffer_cache::BufferCache;
 use super::frames::{ChannelLease, FrameBufferCache, FrameQueue, OpenBlock};
 use super::segment::{Content, Filling, SendSegment};
 use super::{Completion, Held, Outcome, Outgoing, SmallOutgoing};
-use crate::planted;
-use crate::ranges::RangeSet;
-use crate::time::Instant;
-use crate::types::{ChannelId, MessageNumber};
-use crate::wire::Rts;
 use bytes::Bytes;
 use core::ops::Range;
 use std::collections::{BTreeMap, VecDeque};
+use suci_link::planted;
+use suci_link::ranges::RangeSet;
+use suci_link::time::Instant;
+use suci_link::types::{ChannelId, MessageNumber};
+use suci_link::wire::Rts;
 
 /// Segments for which a channel without messages keeps memory.
 const OWN: usize = 16;

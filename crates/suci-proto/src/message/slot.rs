@@ -3,10 +3,10 @@
 use super::assembly::{Assembly, Charging, Description};
 use super::buffer_cache::BufferCache;
 use super::{charge, len64};
-use crate::limits::MESSAGE_CHARGE;
-use crate::types::Kind;
 use bytes::Bytes;
 use std::collections::VecDeque;
+use suci_link::limits::MESSAGE_CHARGE;
+use suci_link::types::Kind;
 
 /// A cache for the buffer of a queue of slots, of at most 16 KiB.
 pub(super) type SlotCache = BufferCache<VecDeque<Slot>, 256>;

@@ -15,12 +15,12 @@ mod requests;
 mod sending;
 
 use super::*;
-use crate::limits::{MAX_CHANNELS, MIN_CHANNELS};
-use crate::recovery::SentFrame;
-use crate::time::Duration;
-use crate::types::{NodeId, ProtocolError};
-use crate::wire::{self, Frag, Frame, Rts, Start};
 use core::ops::Range;
+use suci_link::limits::{MAX_CHANNELS, MIN_CHANNELS};
+use suci_link::recovery::SentFrame;
+use suci_link::time::Duration;
+use suci_link::types::{NodeId, ProtocolError};
+use suci_link::wire::{self, Frag, Frame, Rts, Start};
 
 /// Room of an empty packet at MTU 1500.
 const ROOM: usize = 1_444;

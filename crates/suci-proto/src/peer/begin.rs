@@ -7,12 +7,12 @@ use crate::config::Config;
 use crate::credit::Grant;
 use crate::engine::{Promise, Shared};
 use crate::handshake::{FIRST_WAIT, Trust};
-use crate::limits::{self, MAX_DATAGRAM};
-use crate::recovery::Recovery;
-use crate::time::{Duration, Instant};
-use crate::types::{Incarnation, Layers};
-use crate::wire::{self, Credit, Params, RefusedCode};
 use std::net::SocketAddr;
+use suci_link::limits::{self, MAX_DATAGRAM};
+use suci_link::recovery::Recovery;
+use suci_link::time::{Duration, Instant};
+use suci_link::types::{Incarnation, Layers};
+use suci_link::wire::{self, Credit, Params, RefusedCode};
 
 /// Round trip assumed until one is measured.
 const INITIAL_RTT: Duration = Duration::from_millis(20);

@@ -18,19 +18,19 @@ use super::{Connection, Peer};
 use crate::config::Config;
 use crate::credit::ControlAllowance;
 use crate::engine::Shared;
-use crate::limits;
-use crate::recovery::{SentFrame, SentKind};
-use crate::security::{Readiness, Sealing};
-use crate::time::{Duration, Instant, nanos};
 use crate::transmit::{Destination, Train};
-use crate::types::{Ecn, PacketNumber};
 use crate::waits::WaitReason;
-use crate::wire::{
+use core::ops::RangeInclusive;
+pub(super) use data::write_data;
+use suci_link::limits;
+use suci_link::recovery::{SentFrame, SentKind};
+use suci_link::security::{Readiness, Sealing};
+use suci_link::time::{Duration, Instant, nanos};
+use suci_link::types::{Ecn, PacketNumber};
+use suci_link::wire::{
     CrcScope, HEADER, Header, Mode, PLAIN_OVERHEAD, PacketType, SEALED_OVERHEAD, SealedHeader,
     put_header,
 };
-use core::ops::RangeInclusive;
-pub(super) use data::write_data;
 
 /// Bytes of a PING frame, which any packet of messages may carry, too.
 const PING: usize = 1;
@@ -610,7 +610,7 @@ impl Connection {
         let (Some(sealing), Some(number)) = (&mut self.sealing, self.numbers.peek()) else {
             return;
         };
-        match sealing.prepare(now, number, config) {
+        match sealing.prepare(now, number, config.phase_limit()) {
             Readiness::Ready => {}
             Readiness::Begins => self.pending.ping = true,
             Readiness::UsedUp => self.numbers.use_up(),

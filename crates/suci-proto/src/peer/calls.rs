@@ -4,7 +4,7 @@ use super::Peer;
 use crate::engine::Shared;
 use crate::event::EndReason;
 use crate::message::{CANCELLED, IncomingInfo, Message, TOO_LONG};
-use crate::types::{ChannelId, MessageNumber, SessionNumber, Source};
+use suci_link::types::{ChannelId, MessageNumber, SessionNumber, Source};
 
 impl Peer {
     /// Returns the next reply, with this peer.

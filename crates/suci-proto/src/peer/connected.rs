@@ -4,10 +4,10 @@
 use super::{Closing, Connection, Peer, Session};
 use crate::counters::Traffic;
 use crate::peer::life::Life;
-use crate::rate_cap::RateCap;
-use crate::time::Duration;
-use crate::types::NodeId;
 use std::net::SocketAddr;
+use suci_link::rate_cap::RateCap;
+use suci_link::time::Duration;
+use suci_link::types::NodeId;
 
 /// The parts of a peer that has a connection which a packet is made of, which note that it was
 /// sent, or which a received packet changes. [`Peer::connected`] is the only place that asks if

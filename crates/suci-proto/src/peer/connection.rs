@@ -6,21 +6,21 @@ use super::numbered_setting::NumberedSetting;
 use super::path::Path;
 use super::pending::Pending;
 use super::size_bounds::SizeBounds;
-use crate::ack::Received;
-use crate::congestion::{Controller, ControllerChoice};
 use crate::credit::{Demand, Grant, SendCredit, data_charge};
 use crate::engine::{Paths, Shared};
-use crate::limits::{self, MIN_MTU};
 use crate::log::{Log, LogRecord};
-use crate::pacer::Pacer;
-use crate::pmtu::PathMtu;
-use crate::recovery::Recovery;
-use crate::security::{ConnectionKeys, Sealing};
 use crate::steer::Decision;
-use crate::time::{Duration, Instant};
 use crate::transmit::Destination;
-use crate::types::{Ecn, Layers, PacketNumber};
-use crate::wire::{Credit, Mode, Params};
+use suci_link::ack::Received;
+use suci_link::congestion::{Controller, ControllerChoice};
+use suci_link::limits::{self, MIN_MTU};
+use suci_link::pacer::Pacer;
+use suci_link::pmtu::PathMtu;
+use suci_link::recovery::Recovery;
+use suci_link::security::{ConnectionKeys, Sealing};
+use suci_link::time::{Duration, Instant};
+use suci_link::types::{Ecn, Layers, PacketNumber};
+use suci_link::wire::{Credit, Mode, Params};
 
 /// Number of unacknowledged packets that forces an acknowledgement although no PING asked for one.
 /// It is only a bound: senders put a PING into one packet of each quarter of their window
@@ -504,8 +504,8 @@ impl Connection {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recovery::{AckDelays, AckSummary, SentFrame, SentKind, Sink};
     use core::ops::RangeInclusive;
+    use suci_link::recovery::{AckDelays, AckSummary, SentFrame, SentKind, Sink};
 
     struct Nobody;
 

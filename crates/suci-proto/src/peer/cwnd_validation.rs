@@ -5,10 +5,10 @@
 //! validated). At the pace of such a window each burst would leave at once, fill the queue of the
 //! slowest link, and delay all other traffic there. The recent delivery rate is a better bound.
 
-use crate::limits::ETHERNET_MTU;
-use crate::recent_max::RecentMax;
-use crate::recovery::{RateSample, Rtt};
-use crate::time::{Duration, Instant, nanos};
+use suci_link::limits::ETHERNET_MTU;
+use suci_link::recent_max::RecentMax;
+use suci_link::recovery::{RateSample, Rtt};
+use suci_link::time::{Duration, Instant, nanos};
 
 /// Samples of fewer bytes (requests and replies) show how often the program sends, not the rate of
 /// the path.
@@ -102,7 +102,7 @@ fn span(rtt: &Rtt) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recovery::AckDelays;
+    use suci_link::recovery::AckDelays;
 
     fn rtt(micros: u64) -> Rtt {
         let mut rtt = Rtt::new(Duration::from_micros(micros));

@@ -1,9 +1,9 @@
 //! The decision to mark packets to a peer as ECN-capable (RFC 3168), and the check that marked
 //! packets arrive.
 
-use crate::planted;
-use crate::time::{Duration, Instant};
-use crate::wire::EcnCounts;
+use suci_link::planted;
+use suci_link::time::{Duration, Instant};
+use suci_link::wire::EcnCounts;
 
 /// Probe timeouts in a row at which marking stops: one lost probe is no sign.
 const TIMEOUTS: u32 = 2;

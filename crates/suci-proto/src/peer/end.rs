@@ -8,10 +8,10 @@ use crate::event::{EndReason, Event, Side};
 use crate::handler::Handler;
 use crate::log::LogRecord;
 use crate::message::{Message, Outcome, undelivered};
-use crate::planted;
-use crate::time::Instant;
-use crate::wire::close_code;
 use std::collections::VecDeque;
+use suci_link::planted;
+use suci_link::time::Instant;
+use suci_link::wire::close_code;
 
 /// The cause of a session's end.
 #[derive(Clone, Copy, Debug)]
@@ -104,7 +104,7 @@ impl Peer {
     pub(crate) fn fail(
         &mut self,
         now: Instant,
-        error: crate::types::ProtocolError,
+        error: suci_link::types::ProtocolError,
         shared: &mut Shared,
     ) {
         shared.counters.protocol_errors += 1;

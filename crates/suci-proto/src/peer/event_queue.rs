@@ -20,8 +20,8 @@ use crate::engine::{Promise, Shared};
 use crate::event::{EndReason, Event, MessageOutcome};
 use crate::message::{Completion, Message};
 use crate::session_events::SessionEvents;
-use crate::types::{ChannelId, MessageNumber, NodeId, SessionNumber, Source};
 use std::collections::VecDeque;
+use suci_link::types::{ChannelId, MessageNumber, NodeId, SessionNumber, Source};
 
 /// Bound of sessions of one peer with messages that the program did not receive, including the
 /// present one. A peer that reconnects more often is refused until the program receives (F04).
@@ -482,8 +482,8 @@ impl Peer {
 mod tests {
     use super::*;
     use crate::event::{LostCause, RefusedReason, Side};
-    use crate::types::Kind;
     use bytes::Bytes;
+    use suci_link::types::Kind;
 
     const NODE: NodeId = NodeId(7);
     const SESSION: SessionNumber = SessionNumber(3);

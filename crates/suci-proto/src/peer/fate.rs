@@ -2,16 +2,16 @@
 
 use super::numbered_setting::NumberedSetting;
 use super::{Connection, Session, pending};
-use crate::recovery::{Recovery, SentFrame, Sink};
-use crate::wire::Mode;
 use core::ops::RangeInclusive;
+use suci_link::recovery::{Recovery, SentFrame, Sink};
+use suci_link::wire::Mode;
 
 /// Tells the parts of a session the fate of a packet's frames.
 pub(super) struct FrameFates<'a> {
     session: &'a mut Session,
     pending: &'a mut pending::Pending,
     modes: &'a mut NumberedSetting<Mode>,
-    received: &'a mut crate::ack::Received,
+    received: &'a mut suci_link::ack::Received,
     credit: &'a mut crate::credit::SendCredit,
     /// A range of data that arrived and of which the outbox was not told yet. The next packet often
     /// carried the range that follows it, and both are then reported together.

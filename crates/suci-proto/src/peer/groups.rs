@@ -4,12 +4,12 @@ use super::Peer;
 use super::event_queue::EndedSession;
 use crate::engine::{MemberState, Promise, Shared};
 use crate::event::{EndReason, Side};
-use crate::limits::MAX_GROUP_MESSAGE;
 use crate::message::{IncomingInfo, Message};
-use crate::ranges::RangeSet;
-use crate::time::Instant;
-use crate::types::{ChannelId, Layer, SessionNumber};
 use std::collections::VecDeque;
+use suci_link::limits::MAX_GROUP_MESSAGE;
+use suci_link::ranges::RangeSet;
+use suci_link::time::Instant;
+use suci_link::types::{ChannelId, Layer, SessionNumber};
 
 /// Messages of groups and active messages that a session left when it ended. They wait for the next
 /// operation of their group or for their handlers, whether or not the program heard of the end.

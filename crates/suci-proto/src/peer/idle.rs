@@ -5,8 +5,8 @@
 //! of the path, and counters. It forgets the state of packets given up long ago.
 
 use super::{Closing, EventQueue, Peer};
-use crate::limits::COOKIE_LIFETIME;
-use crate::time::Instant;
+use suci_link::limits::COOKIE_LIFETIME;
+use suci_link::time::Instant;
 
 impl Peer {
     /// Gives back memory that only an active peer needs. Returns false if something waits for the

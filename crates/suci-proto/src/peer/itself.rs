@@ -7,14 +7,14 @@
 use super::Peer;
 use super::build::write_data;
 use crate::engine::Shared;
-use crate::limits;
 use crate::message::Answer;
-use crate::recovery::SentFrame;
-use crate::time::Instant;
 use crate::transmit::Train;
-use crate::types::ProtocolError;
 use crate::waits::WaitReason;
-use crate::wire::{self, Frame, PacketPart};
+use suci_link::limits;
+use suci_link::recovery::SentFrame;
+use suci_link::time::Instant;
+use suci_link::types::ProtocolError;
+use suci_link::wire::{self, Frame, PacketPart};
 
 impl Peer {
     /// Passes on messages to this node itself, as many as a packet carries. Returns whether it

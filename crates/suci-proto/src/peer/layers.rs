@@ -5,8 +5,8 @@ use crate::engine::{RemoteInput, Shared, SocketInput};
 use crate::event::{EndReason, Event, RefusedReason};
 use crate::handler::Handler;
 use crate::message::Message;
-use crate::types::{ChannelId, Layer, SessionNumber, Source};
 use std::collections::VecDeque;
+use suci_link::types::{ChannelId, Layer, SessionNumber, Source};
 
 /// Most messages about membership that ended sessions leave and the driver did not take.
 const MAX_LEFT: usize = 1024;

@@ -10,7 +10,7 @@ use super::undelivered::KnownAbsence;
 use crate::counters::Link;
 use crate::event::LostCause;
 use crate::handshake::LONGEST_WAIT;
-use crate::time::{Duration, Instant, earlier};
+use suci_link::time::{Duration, Instant, earlier};
 
 /// More packets than one exchange has ([`SHORT`]) are a stream if each comes within this time after
 /// the one before. If the next one does not, the sender has paused, or this end's address has

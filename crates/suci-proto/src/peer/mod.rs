@@ -46,15 +46,10 @@ use crate::counters::{Counters, Link, PeerInfo, PeerStats, Traffic};
 use crate::engine::{Promise, Shared};
 use crate::event::{EndReason, Event, RefusedReason};
 use crate::handler::HANDLERS;
-use crate::limits;
 use crate::log::LogRecord;
 use crate::message::Pool;
 use crate::options::PeerOptions;
-use crate::rate_cap::RateCap;
-use crate::time::{Duration, Instant};
-use crate::types::{ChannelId, NodeId};
 use crate::waits::WaitClock;
-use crate::wire::Mode;
 use event_queue::EventQueue;
 pub(crate) use event_queue::MAX_UNREAD;
 pub(crate) use life::Contest;
@@ -62,6 +57,11 @@ use life::Life;
 use mode::TrafficClassifier;
 use path::Path;
 use std::net::{IpAddr, SocketAddr};
+use suci_link::limits;
+use suci_link::rate_cap::RateCap;
+use suci_link::time::{Duration, Instant};
+use suci_link::types::{ChannelId, NodeId};
+use suci_link::wire::Mode;
 
 /// The progress of this side in closing the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,8 +6,8 @@
 //! ([`Connection::apply_peer_mode`](super::Connection::apply_peer_mode)).
 
 use super::Connection;
-use crate::time::{Duration, Instant};
-use crate::wire::{EXTENSION_MODE, Mode};
+use suci_link::time::{Duration, Instant};
+use suci_link::wire::{EXTENSION_MODE, Mode};
 
 /// Time after which a long queue (more than a window or 1 MiB) selects Throughput, and a shorter
 /// queue ends it.

@@ -8,18 +8,18 @@ use crate::credit::DrainedKind;
 use crate::engine::{ArrivedPacket, Promise, Shared, finish_handshake, init_packet};
 use crate::event::{EndReason, Event, RefusedReason};
 use crate::handshake::{AttemptPhase, LONGEST_WAIT, Opening};
-use crate::limits::COOKIE_LIFETIME;
 use crate::log::{DropReason, LogRecord};
-use crate::planted;
-use crate::recovery::Sink;
-use crate::security::{ConnectionKeys, HandshakeError, Initiator};
-use crate::time::{Duration, Instant};
 use crate::transmit::Destination;
-use crate::types::{Epoch, Incarnation, Layers, NodeId, PacketNumber};
-use crate::wire::{self, Header, Init, Params, RefusedCode};
 use core::fmt;
 use core::ops::RangeInclusive;
 use std::net::SocketAddr;
+use suci_link::limits::COOKIE_LIFETIME;
+use suci_link::planted;
+use suci_link::recovery::Sink;
+use suci_link::security::{ConnectionKeys, HandshakeError, Initiator};
+use suci_link::time::{Duration, Instant};
+use suci_link::types::{Epoch, Incarnation, Layers, NodeId, PacketNumber};
+use suci_link::wire::{self, Header, Init, Params, RefusedCode};
 
 /// An attempt of ours to open a connection.
 #[derive(Debug)]
@@ -860,9 +860,10 @@ struct Requeue<'a> {
 }
 
 impl Sink for Requeue<'_> {
-    fn acked(&mut self, _numbers: RangeInclusive<u64>, _frames: &[crate::recovery::SentFrame]) {}
+    fn acked(&mut self, _numbers: RangeInclusive<u64>, _frames: &[suci_link::recovery::SentFrame]) {
+    }
 
-    fn lost(&mut self, _numbers: RangeInclusive<u64>, frames: &[crate::recovery::SentFrame]) {
+    fn lost(&mut self, _numbers: RangeInclusive<u64>, frames: &[suci_link::recovery::SentFrame]) {
         for frame in frames {
             self.peer.session.outbox.on_lost(frame);
         }

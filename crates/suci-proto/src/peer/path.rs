@@ -4,10 +4,10 @@
 //! A valid packet from another address only proves that it was relayed. The new address is
 //! challenged; the path moves when the challenge comes back (F13).
 
-use crate::limits::CREDIT_LAPSE;
-use crate::time::{Duration, Instant};
 use crate::transmit::Destination;
 use std::net::{IpAddr, SocketAddr};
+use suci_link::limits::CREDIT_LAPSE;
+use suci_link::time::{Duration, Instant};
 
 /// A challenge is repeated this often, and again when the new address is heard again.
 const MAX_CHALLENGES: u32 = 5;

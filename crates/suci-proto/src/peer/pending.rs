@@ -1,8 +1,8 @@
 //! Control frames that wait for a packet. Each slot holds a few of its kind at most, so that no
 //! peer can make us queue more.
 
-use crate::planted;
 use std::net::SocketAddr;
+use suci_link::planted;
 
 /// Responses to challenges that may wait at once, on the path and elsewhere; further challenges go
 /// unanswered (F04).

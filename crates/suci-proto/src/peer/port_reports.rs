@@ -1,7 +1,7 @@
 //! Reports that a peer's port is closed.
 
 use super::undelivered::KnownAbsence;
-use crate::time::{Duration, Instant};
+use suci_link::time::{Duration, Instant};
 
 /// A packet of ours that the peer answers if it lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,22 +15,22 @@ use super::session::Session;
 use super::suspension::Suspension;
 use super::{Closing, Connection, Peer};
 use crate::arrival::Arrival;
-use crate::congestion::{AckSample, Cause, CongestionEvent, initial_window};
 use crate::credit::{DrainedKind, Shares, SocketReturn};
 use crate::engine::{RemoteInput, Shared, SocketInput};
 use crate::event::{EndReason, Event, Side};
-use crate::limits::MIN_MTU;
 use crate::log::LogRecord;
 use crate::message::{NOT_PERMITTED, Outbox};
-use crate::recovery::{AckDelays, AckSummary, LossSummary, Recovery};
-use crate::time::Instant;
-use crate::types::{NodeId, PacketNumber, ProtocolError};
-use crate::wire::{
+use core::ops::RangeInclusive;
+use std::net::SocketAddr;
+use suci_link::congestion::{AckSample, Cause, CongestionEvent, initial_window};
+use suci_link::limits::MIN_MTU;
+use suci_link::recovery::{AckDelays, AckSummary, LossSummary, Recovery};
+use suci_link::time::Instant;
+use suci_link::types::{NodeId, PacketNumber, ProtocolError};
+use suci_link::wire::{
     self, Blocked, CLOSE_FINISHED, CLOSE_LEAVING, CLOSE_REVOKED, Close, ContiguousPackets, Credit,
     EcnCounts, Frame, PacketPart,
 };
-use core::ops::RangeInclusive;
-use std::net::SocketAddr;
 
 /// Effects of a packet beyond those of its single frames.
 #[derive(Default)]

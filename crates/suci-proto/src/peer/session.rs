@@ -3,12 +3,12 @@
 use super::suspension::Suspension;
 use crate::config::Config;
 use crate::engine::Promise;
-use crate::limits::{self, MAX_RETIRED};
 use crate::message::{Inbox, InboxLimits, Outbox, OutboxLimits, Pool};
-use crate::planted;
-use crate::time::Instant;
-use crate::types::{Epoch, Incarnation, Layers, NodeId, SessionNumber, Source};
 use std::collections::VecDeque;
+use suci_link::limits::{self, MAX_RETIRED};
+use suci_link::planted;
+use suci_link::time::Instant;
+use suci_link::types::{Epoch, Incarnation, Layers, NodeId, SessionNumber, Source};
 
 /// The messages of one pair of incarnations and epoch, in both directions.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! The sizes to which a peer binds its packets (PROTOCOL section 7, "Charge and budget").
 
 use crate::credit::data_charge;
-use crate::types::PacketNumber;
+use suci_link::types::PacketNumber;
 
 /// Bounds of one connection, at most. An honest sender makes one for each time that its path turns
 /// out to carry less.

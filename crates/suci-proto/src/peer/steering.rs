@@ -2,8 +2,8 @@
 
 use super::Peer;
 use crate::steer::{Decision, MIN_AGAIN, Observation, PAUSED_AGAIN, Steer};
-use crate::time::Instant;
 use core::fmt;
+use suci_link::time::Instant;
 
 /// An installed steering function. It survives connections and sessions.
 pub(crate) struct Steering {

@@ -4,7 +4,7 @@ use super::numbered_setting::NumberedSetting;
 use super::{Connection, Peer, Session};
 use crate::engine::Shared;
 use crate::event::{Event, Side};
-use crate::wire::{EXTENSION_SUSPENSION, Frame};
+use suci_link::wire::{EXTENSION_SUSPENSION, Frame};
 
 /// Whether each side suspended a session. It ends with the session.
 pub(crate) type Suspension = NumberedSetting<bool>;
@@ -61,7 +61,7 @@ impl Peer {
         };
         self.push_event(event, shared);
         #[cfg(suci_plant)]
-        if !suspended && crate::plant::active("resume-forgets-channel") {
+        if !suspended && suci_link::plant::active("resume-forgets-channel") {
             self.session.outbox.plant_forgotten_channel();
         }
     }

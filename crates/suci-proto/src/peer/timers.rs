@@ -6,12 +6,12 @@ use crate::counters::Link;
 use crate::credit::Tenure;
 use crate::engine::Shared;
 use crate::event::{EndReason, Event};
-use crate::limits;
 use crate::log::LogRecord;
-use crate::planted;
-use crate::recovery::TimerAction;
-use crate::time::{Duration, Instant, earlier, nanos};
-use crate::types::{ChannelId, ProtocolError};
+use suci_link::limits;
+use suci_link::planted;
+use suci_link::recovery::TimerAction;
+use suci_link::time::{Duration, Instant, earlier, nanos};
+use suci_link::types::{ChannelId, ProtocolError};
 
 /// A silent peer is asked for a sign of life this many times per silence timeout.
 const KEEP_ALIVES: u32 = 3;

@@ -8,11 +8,11 @@ use crate::credit::{IDLE, TURN, Tenure};
 use crate::engine::Shared;
 use crate::handshake::Trust;
 use crate::options::PeerOptions;
-use crate::planted;
-use crate::time::{Duration, Instant};
-use crate::types::Incarnation;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use suci_link::planted;
+use suci_link::time::{Duration, Instant};
+use suci_link::types::Incarnation;
 
 /// Shortest silence after which a peer that sent only INIT counts as idle.
 const UNHEARD: Duration = Duration::from_millis(250);

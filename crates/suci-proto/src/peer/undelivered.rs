@@ -6,9 +6,9 @@ use crate::counters::Link;
 use crate::engine::{ProcessEnd, Shared, SocketInput, Undelivered};
 use crate::event::{EndReason, LostCause, Unreachable};
 use crate::log::LogRecord;
-use crate::time::{Duration, Instant};
-use crate::wire;
 use std::net::SocketAddr;
+use suci_link::time::{Duration, Instant};
+use suci_link::wire;
 
 /// Probe timeouts without an answer after which a peer whose port is closed counts as lost.
 const PROBES: u32 = 3;

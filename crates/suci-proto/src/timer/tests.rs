@@ -1,9 +1,9 @@
 //! The wheel against a sorted map, and where digits of the clock roll over.
 
 use super::{SLOTS, TICK_BITS, TimerWheel};
-use crate::time::{Duration, Instant};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
+use suci_link::time::{Duration, Instant};
 
 const KEYS: usize = 40;
 

@@ -10,9 +10,9 @@
 //! of the share. If they would, the limit stops until the grant fits again.
 
 use super::Grant;
-use crate::recent_max::RecentMax;
-use crate::time::{Duration, Instant, nanos};
-use crate::types::PacketNumber;
+use suci_link::recent_max::RecentMax;
+use suci_link::time::{Duration, Instant, nanos};
+use suci_link::types::PacketNumber;
 
 /// A path with a shorter round trip gets no grant beyond the buffer: the buffer's credit fills it.
 const LONG_PATH: Duration = Duration::from_millis(5);

@@ -2,8 +2,8 @@
 //! that does not may keep it for minutes.
 
 use super::Grant;
-use crate::time::{Duration, Instant};
-use crate::types::PacketNumber;
+use suci_link::time::{Duration, Instant};
+use suci_link::types::PacketNumber;
 
 /// A surplus is more than this many packets beyond the share, or a quarter of it if that is more.
 const SURPLUS: u64 = 4;

@@ -3,9 +3,9 @@
 use super::{NEWCOMER_PART, Shares, Unsatisfied};
 use crate::credit::Grant;
 use crate::credit::need::{Demand, DrainedKind, Use};
-use crate::planted;
-use crate::time::Instant;
-use crate::types::PacketNumber;
+use suci_link::planted;
+use suci_link::time::Instant;
+use suci_link::types::PacketNumber;
 
 /// A new peer should start with this many packets (the initial window of RFC 6928).
 const FIRST_PACKETS: u64 = 10;

@@ -3,9 +3,9 @@
 use super::Shares;
 use super::division::Activity;
 use crate::credit::{DrainedKind, Grant};
-use crate::time::Instant;
-use crate::types::PacketNumber;
 use core::ops::RangeInclusive;
+use suci_link::time::Instant;
+use suci_link::types::PacketNumber;
 
 impl Shares {
     /// Notes that authentic packets with the consecutive numbers `numbers` were read from the

@@ -3,7 +3,7 @@
 
 use super::Shares;
 use crate::credit::Grant;
-use crate::limits::{CONTROL_CHARGE, CONTROL_PACKET, DATA_CHARGE, ETHERNET_MTU, MAX_DATAGRAM};
+use suci_link::limits::{CONTROL_CHARGE, CONTROL_PACKET, DATA_CHARGE, ETHERNET_MTU, MAX_DATAGRAM};
 
 /// The budget should hold at least this many of the largest packets, and this many for each peer.
 /// Otherwise even a few peers would have to take turns.

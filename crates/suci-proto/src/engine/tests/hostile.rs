@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::credit::Grant;
-use crate::limits::{MAX_RETIRED, RIDE_CREDIT};
-use crate::types::Epoch;
-use crate::wire::{CrcScope, Credit, Hello, put_ack};
+use suci_link::limits::{MAX_RETIRED, RIDE_CREDIT};
+use suci_link::types::Epoch;
+use suci_link::wire::{CrcScope, Credit, Hello, put_ack};
 
 /// F10: an INIT that is heard again after its session ended, while its cookie is still good, opens
 /// nothing.

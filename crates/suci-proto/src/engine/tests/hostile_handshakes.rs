@@ -4,8 +4,8 @@
 use super::sealed::{accept_of, connected, exchange, is_sealed, world};
 use super::*;
 use crate::event::LostCause;
-use crate::limits::MAX_FORGERIES;
 use crate::{RefusedReason, handshake::Claim};
+use suci_link::limits::MAX_FORGERIES;
 
 /// Returns true if the packet has this kind: sealed packets have none of a handshake.
 fn is(packet: &Packet, kind: PacketType) -> bool {

@@ -2,10 +2,10 @@
 //! arises from sending that train is not forgotten.
 
 use super::*;
-use crate::limits::MIN_MTU;
-use crate::pmtu::PathMtu;
-use crate::recovery::Recovery;
-use crate::types::PacketNumber;
+use suci_link::limits::MIN_MTU;
+use suci_link::pmtu::PathMtu;
+use suci_link::recovery::Recovery;
+use suci_link::types::PacketNumber;
 
 /// A probe needs packets in flight; a message of a few packets is acknowledged before the next one
 /// begins.

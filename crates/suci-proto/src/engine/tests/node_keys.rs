@@ -6,7 +6,7 @@ use crate::RefusedReason;
 use crate::engine::RemoteInput;
 use crate::event::{EndReason, Side};
 use crate::message::{NOT_PERMITTED, Outcome};
-use crate::types::{Layer, Layers, ProtocolError};
+use suci_link::types::{Layer, Layers, ProtocolError};
 
 /// The handshakes of each host.
 type Makes = Vec<RecordingHandshakes>;
@@ -266,7 +266,7 @@ fn a_peer_that_uses_a_denied_layer_all_the_same_is_closed() {
 
 /// Whether it is a handshake packet of this kind.
 fn is(packet: &Packet, kind: PacketType) -> bool {
-    !crate::wire::is_data(&packet.bytes) && packet.is(kind)
+    !suci_link::wire::is_data(&packet.bytes) && packet.is(kind)
 }
 
 /// Host 0 called host 1, whose ACCEPT was lost: host 1 has a session of which host 0 does not know,

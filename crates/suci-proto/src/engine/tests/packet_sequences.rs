@@ -3,10 +3,10 @@
 
 use super::*;
 use crate::config::Config;
-use crate::congestion::ControllerChoice;
-use crate::recovery::SentFrame;
 use crate::scheduler::Priority;
 use proptest::prelude::*;
+use suci_link::congestion::ControllerChoice;
+use suci_link::recovery::SentFrame;
 
 /// The next step of a program and its network.
 #[derive(Clone, Debug)]

@@ -4,8 +4,8 @@ use super::hostile::hello;
 use super::*;
 use crate::event::EndReason;
 use crate::handshake::{Claim, InitRoom, Trust};
-use crate::limits::MIN_MTU;
-use crate::types::ProtocolError;
+use suci_link::limits::MIN_MTU;
+use suci_link::types::ProtocolError;
 
 /// A world whose first host has `slots` slots.
 fn narrow(slots: u64, peers: usize) -> World {

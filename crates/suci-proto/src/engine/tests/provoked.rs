@@ -3,11 +3,11 @@
 
 use super::*;
 use crate::peer::Connection;
-use crate::recovery::{MAX_CONTROL, MAX_REMEMBERED, MAX_SILENT};
 use crate::waits::WaitReason;
-use crate::wire::{CrcScope, Credit, Frame, Rts, put_ack};
 use core::ops::RangeInclusive;
 use std::collections::VecDeque;
+use suci_link::recovery::{MAX_CONTROL, MAX_REMEMBERED, MAX_SILENT};
+use suci_link::wire::{CrcScope, Credit, Frame, Rts, put_ack};
 
 const TURN: Duration = Duration::from_micros(200);
 const TURNS: u64 = 50_000;

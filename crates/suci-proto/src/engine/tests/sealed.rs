@@ -4,9 +4,9 @@ use super::idle::is_idle;
 use super::*;
 use crate::RefusedReason;
 use crate::handshake::Claim;
-use crate::limits::{PHASE_PACKETS, PHASE_TIME};
-use crate::security::AEAD_TAG;
-use crate::wire::{SEALED_OVERHEAD, SealedHeader};
+use suci_link::limits::{PHASE_PACKETS, PHASE_TIME};
+use suci_link::security::AEAD_TAG;
+use suci_link::wire::{SEALED_OVERHEAD, SealedHeader};
 
 /// Hosts with these cluster keys each; plain ones have none.
 pub(super) fn world(keys: &[&[u64]]) -> World {

@@ -1,9 +1,9 @@
 //! Sessions that follow one another under one node ID, and sessions that never had a connection.
 
 use super::*;
-use crate::limits::{ETHERNET_MTU, MAX_RETIRED, MIN_MTU};
-use crate::types::{Epoch, ProtocolError};
 use crate::{EndReason, Outcome};
+use suci_link::limits::{ETHERNET_MTU, MAX_RETIRED, MIN_MTU};
+use suci_link::types::{Epoch, ProtocolError};
 
 /// Ends sessions of more earlier incarnations of `other` at `host` than that remembers: the next
 /// one begins in a higher epoch.
@@ -414,7 +414,7 @@ fn messages_on_channels_that_the_peer_does_not_permit_are_told_each_once() {
     let refused = world.engines[0].send(world.now, id(1), late);
     let full = SendError::Channels { open: arrived };
     assert_eq!(refused, Err(full));
-    assert!((crate::limits::MIN_CHANNELS..ALL.into()).contains(&arrived));
+    assert!((suci_link::limits::MIN_CHANNELS..ALL.into()).contains(&arrived));
 }
 
 /// A peer that permits more gets all of them.

@@ -161,7 +161,7 @@ fn f02_nodes_of_the_book_that_never_connected_keep_no_stranger_out() {
     // A node of the book that was connected and is removed makes room.
     let now = world.now;
     world.engines[0].remove_peer(now, id(1)).unwrap();
-    world.run(crate::limits::COOKIE_LIFETIME + 5 * SECOND);
+    world.run(suci_link::limits::COOKIE_LIFETIME + 5 * SECOND);
     served += world.received(0);
     assert_eq!(served, 4);
     let engine = &world.engines[0];

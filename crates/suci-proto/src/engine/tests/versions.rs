@@ -3,7 +3,7 @@
 use super::*;
 use crate::RefusedReason;
 use crate::event::LostCause;
-use crate::wire::HELLO_LEN;
+use suci_link::wire::HELLO_LEN;
 
 /// The packet as one of version 2.
 fn of_version_2(packet: &Packet) -> Packet {

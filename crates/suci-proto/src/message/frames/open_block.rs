@@ -3,9 +3,9 @@
 
 use super::super::{Held, SmallOutgoing, len64};
 use super::BLOCK;
-use crate::types::{ChannelId, Kind, MessageNumber};
-use crate::wire::{FragHead, SequentialHeaders, Start};
 use core::ops::Range;
+use suci_link::types::{ChannelId, Kind, MessageNumber};
+use suci_link::wire::{FragHead, SequentialHeaders, Start};
 
 /// Bytes by which a block is lengthened ahead of its frames, which overwrite them.
 const AHEAD: usize = 1_024;

@@ -1,7 +1,7 @@
 //! Frames that stand ready, and the messages in them.
 
 use super::*;
-use crate::types::{ChannelId, Kind};
+use suci_link::types::{ChannelId, Kind};
 
 fn small(payload: &[u8], tag: u64) -> SmallOutgoing<'_> {
     SmallOutgoing {

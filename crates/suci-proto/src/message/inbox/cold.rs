@@ -5,7 +5,7 @@ use crate::message::WARM;
 use crate::message::answer::Answer;
 use crate::message::compaction;
 use crate::message::incoming::IncomingChannel;
-use crate::types::ChannelId;
+use suci_link::types::ChannelId;
 
 impl Inbox {
     /// Restores the full state of a cold channel.

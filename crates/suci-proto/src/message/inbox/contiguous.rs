@@ -1,7 +1,7 @@
 //! Receiving consecutive packets that carry messages only.
 
 use super::Inbox;
-use crate::wire::{ContiguousPackets, Messages};
+use suci_link::wire::{ContiguousPackets, Messages};
 
 impl Inbox {
     /// Handles the packets behind the first of `packets`, as [`on_part`](Self::on_part) would

@@ -8,8 +8,8 @@ use super::Inbox;
 use crate::message::answer::Answer;
 use crate::message::incoming::IncomingChannel;
 use crate::message::len64;
-use crate::planted;
-use crate::types::{ChannelId, MessageNumber, ProtocolError};
+use suci_link::planted;
+use suci_link::types::{ChannelId, MessageNumber, ProtocolError};
 
 impl Inbox {
     /// Raises the bound of channels to `most`. Never lowers it. The handshake announces it.

@@ -5,7 +5,7 @@ use super::Inbox;
 use crate::message::answer::AnswerError;
 use crate::message::incoming::{Freed, IncomingChannel};
 use crate::message::{MessageNumber, Place, ReceiveBuffer, TOO_LONG, len64};
-use crate::types::ChannelId;
+use suci_link::types::ChannelId;
 
 impl Inbox {
     /// Permits a large message. A `buffer`, at least as long as the message, receives it and

@@ -2,11 +2,11 @@
 
 use super::Inbox;
 use crate::handler::Handler;
-use crate::limits::{REPLY_RESERVE, RESERVES};
 use crate::message::Message;
 use crate::message::incoming::{Freed, IncomingChannel};
 use crate::message::len64;
-use crate::types::{ChannelId, MessageNumber};
+use suci_link::limits::{REPLY_RESERVE, RESERVES};
+use suci_link::types::{ChannelId, MessageNumber};
 
 impl Inbox {
     /// Returns the next complete message: in order per channel, higher classes first, channels of a

@@ -5,7 +5,7 @@ use super::{
     SlotCache,
 };
 use crate::message::{SplitU64, len64};
-use crate::types::{ChannelId, MessageNumber, ProtocolError};
+use suci_link::types::{ChannelId, MessageNumber, ProtocolError};
 
 /// The numbers kept of a cold channel. A refused RTS is kept elsewhere.
 #[derive(Clone, Copy, Debug)]

@@ -2,12 +2,12 @@
 //! slot for each.
 
 use super::{Accounts, Freed, IncomingChannel};
-use crate::limits::MESSAGE_CHARGE;
 use crate::message::packed_queue::{PackedQueue, Taken};
 use crate::message::{Message, charge, len64};
-use crate::types::{Kind, MessageNumber};
-use crate::wire::FrameBatch;
 use bytes::Bytes;
+use suci_link::limits::MESSAGE_CHARGE;
+use suci_link::types::{Kind, MessageNumber};
+use suci_link::wire::FrameBatch;
 
 impl IncomingChannel {
     /// Returns the number of the message that the program takes next.

@@ -2,7 +2,7 @@
 
 use super::Outbox;
 use crate::message::outgoing::SendLimits;
-use crate::time::Duration;
+use suci_link::time::Duration;
 
 /// Bytes that a fast network carries in a nanosecond: 8 Gbit/s.
 const FAST: u64 = 1;

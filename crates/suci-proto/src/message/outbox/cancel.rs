@@ -5,8 +5,8 @@
 use super::Outbox;
 use crate::message::send_queue::Cancelled;
 use crate::message::{CANCELLED, Completion, EXPIRED, Outcome};
-use crate::time::Instant;
-use crate::types::{ChannelId, MessageNumber};
+use suci_link::time::Instant;
+use suci_link::types::{ChannelId, MessageNumber};
 
 impl Outbox {
     /// Sets the time at which message `number`, which was queued last, expires.

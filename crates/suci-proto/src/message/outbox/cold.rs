@@ -8,7 +8,7 @@ use super::Outbox;
 use crate::message::WARM;
 use crate::message::compaction;
 use crate::message::outgoing::OutgoingChannel;
-use crate::types::ChannelId;
+use suci_link::types::ChannelId;
 
 impl Outbox {
     /// Restores the full state of a cold channel.

@@ -3,7 +3,7 @@
 use super::Outbox;
 use crate::message::ByClass;
 use crate::message::send_queue::Released;
-use crate::recovery::SentFrame;
+use suci_link::recovery::SentFrame;
 
 impl Outbox {
     /// Handles the acknowledgement of a sent frame. Frames that are not the outbox's are ignored.

@@ -5,11 +5,11 @@
 //! So a late copy of an old frame cannot be mistaken for a new one.
 
 use super::{NoRoom, Outbox};
-use crate::limits::MAX_CHANNELS;
 use crate::message::outgoing::{Fin, OutgoingChannel, Status};
 use crate::message::{TOO_MANY_CHANNELS, len64};
-use crate::types::{ChannelId, MessageNumber};
 use std::collections::VecDeque;
+use suci_link::limits::MAX_CHANNELS;
+use suci_link::types::{ChannelId, MessageNumber};
 
 impl Outbox {
     /// Finishes `channel`: its FIN follows once all its messages are acknowledged or refused.

@@ -2,7 +2,7 @@
 
 use super::Outbox;
 use crate::message::{Completion, NOT_PERMITTED, Outcome};
-use crate::types::{ChannelId, Layer, Layers};
+use suci_link::types::{ChannelId, Layer, Layers};
 
 impl Outbox {
     /// Sets the layers that the peer permits. With the first connection of the session, messages

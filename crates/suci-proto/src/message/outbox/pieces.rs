@@ -2,10 +2,10 @@
 
 use super::Outbox;
 use crate::message::{len64, to_usize};
-use crate::recovery::SentFrame;
-use crate::types::{ChannelId, MessageNumber};
-use crate::wire::{FragHead, varint};
 use core::ops::Range;
+use suci_link::recovery::SentFrame;
+use suci_link::types::{ChannelId, MessageNumber};
+use suci_link::wire::{FragHead, varint};
 
 /// The unsent bytes of a large message. Each packet takes as many as it holds, until something else
 /// must be sent first.

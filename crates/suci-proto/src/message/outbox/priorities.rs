@@ -1,11 +1,11 @@
 //! The priorities of channels.
 
 use super::Outbox;
-use crate::limits::MAX_CHANNELS;
 use crate::message::len64;
 use crate::scheduler::Priority;
-use crate::types::ChannelId;
 use std::collections::BTreeMap;
+use suci_link::limits::MAX_CHANNELS;
+use suci_link::types::ChannelId;
 
 impl Outbox {
     /// Sets the priority of a channel, from its next packet on and for retransmissions. Returns

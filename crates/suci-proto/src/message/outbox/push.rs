@@ -6,7 +6,7 @@ use crate::message::send_queue::SendBufferCaches;
 use crate::message::{
     ByClass, ChannelLease, Held, Outgoing, SmallOutgoing, WantedRoom, has_room, len64,
 };
-use crate::types::{ChannelId, Layer, MessageNumber};
+use suci_link::types::{ChannelId, Layer, MessageNumber};
 
 /// The reason why a message is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,9 +3,9 @@
 //! the packets tell.
 
 use super::*;
-use crate::ranges::RangeSet;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
+use suci_link::ranges::RangeSet;
 
 #[derive(Clone, Copy, Debug)]
 enum Step {

@@ -1,9 +1,9 @@
 //! Messages that are taken back before any of them was sent.
 
 use super::*;
-use crate::time::Instant;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use suci_link::time::Instant;
 
 /// Queues a message of `len` bytes with this token.
 fn push_token(outbox: &mut Outbox, number: u64, len: usize, token: u64) {

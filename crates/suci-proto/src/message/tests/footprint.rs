@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::message::pool::CHUNKED;
-use crate::wire::FragHead;
+use suci_link::wire::FragHead;
 
 /// Returns the bytes allocated for each byte charged, in percent, after `send` was repeated until
 /// the credit was used up.

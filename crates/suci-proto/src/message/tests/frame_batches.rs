@@ -2,8 +2,8 @@
 //! and in the accounts.
 
 use super::*;
-use crate::wire::FragHead;
 use proptest::prelude::*;
+use suci_link::wire::FragHead;
 
 /// The content of a packet. Numbers count from the first message that the program did not take.
 #[derive(Clone, Debug)]

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::handler::Handler;
-use crate::types::{SessionNumber, Source};
 use std::sync::{Arc, Mutex, PoisonError};
+use suci_link::types::{SessionNumber, Source};
 
 /// A channel of the layer.
 const CHANNEL: ChannelId = ChannelId::of_remote(1);

@@ -1,9 +1,9 @@
 //! The outbox: packets, repetition, completion, outcomes.
 
 use super::*;
-use crate::limits::MIN_PIECE;
 use crate::scheduler::Priority;
 use crate::waits::WaitReason;
+use suci_link::limits::MIN_PIECE;
 
 #[test]
 fn small_messages_share_packets_and_are_remembered_as_one() {

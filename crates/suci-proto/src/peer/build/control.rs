@@ -1,16 +1,16 @@
 //! The control part of a packet: acknowledgements, credit, probes, answers, the end of the session.
 
 use super::{Contents, Permit};
-use crate::ack::AckNeed;
 use crate::engine::Shared;
 use crate::message::{Inbox, Outbox};
 use crate::peer::connected::Connected;
 use crate::peer::{Closing, Connection, Peer, Session};
-use crate::recovery::{MAX_CONTROL, SentFrame};
-use crate::time::Instant;
 use crate::transmit::Train;
-use crate::types::PacketNumber;
-use crate::wire::{Blocked, Close, Credit, EXTENSION_CHANNELS, Frame, Mode};
+use suci_link::ack::AckNeed;
+use suci_link::recovery::{MAX_CONTROL, SentFrame};
+use suci_link::time::Instant;
+use suci_link::types::PacketNumber;
+use suci_link::wire::{Blocked, Close, Credit, EXTENSION_CHANNELS, Frame, Mode};
 
 /// In Throughput mode, a packet carries a PING only after this many packets without one. If that
 /// many came before, the last packet of the queue carries one, too. The acknowledgement of a long

@@ -4,9 +4,9 @@ use super::control::PING_EVERY;
 use super::{Contents, Permit};
 use crate::message::{Outbox, SMALL};
 use crate::peer::connected::Connected;
-use crate::recovery::{MAX_CONTROL, SentFrame};
 use crate::transmit::Train;
-use crate::wire::{Frame, Mode};
+use suci_link::recovery::{MAX_CONTROL, SentFrame};
+use suci_link::wire::{Frame, Mode};
 
 /// Bound of padding in a packet that is shorter than its train's segments. A packet that would need
 /// more ends the train instead. More room is left only if a message with a long user header did not

@@ -1,10 +1,10 @@
 //! Limits of bytes in flight and of the rate: congestion window, pacer and the program's steering
 //! function.
 
-use crate::pacer::OVERSLEEP;
 use crate::peer::Connection;
-use crate::time::Instant;
 use crate::waits::WaitReason;
+use suci_link::pacer::OVERSLEEP;
+use suci_link::time::Instant;
 
 impl Connection {
     /// Returns the bytes that may be in flight: the usable congestion window, or less if the

@@ -14,12 +14,12 @@
 
 use super::{Contents, Newest, Permit};
 use crate::engine::Shared;
-use crate::limits::MAX_DATAGRAM;
 use crate::peer::connected::Connected;
-use crate::recovery::SentFrame;
-use crate::time::Instant;
 use crate::transmit::{Following, Train};
-use crate::wire::{HEADER, PLAIN_OVERHEAD};
+use suci_link::limits::MAX_DATAGRAM;
+use suci_link::recovery::SentFrame;
+use suci_link::time::Instant;
+use suci_link::wire::{HEADER, PLAIN_OVERHEAD};
 
 impl Connected<'_> {
     /// Returns the permit of the packet behind the `newest`, if that one carried only messages and

@@ -5,16 +5,16 @@ use super::data::write_data;
 use super::{Contents, MAX_RIDING};
 use crate::credit::ControlAllowance;
 use crate::engine::Shared;
-use crate::limits;
 use crate::peer::Peer;
 use crate::peer::connected::Connected;
 use crate::peer::connection::Beginning;
-use crate::recovery::SentKind;
-use crate::security::Sealing;
-use crate::time::Instant;
 use crate::transmit::{Destination, Train};
-use crate::types::Ecn;
-use crate::wire::{Close, CrcScope, Frame, PLAIN_OVERHEAD, put_header, seal};
+use suci_link::limits;
+use suci_link::recovery::SentKind;
+use suci_link::security::Sealing;
+use suci_link::time::Instant;
+use suci_link::types::Ecn;
+use suci_link::wire::{Close, CrcScope, Frame, PLAIN_OVERHEAD, put_header, seal};
 
 /// Copies of a final CLOSE packet, which is never retransmitted.
 const FINAL_CLOSE_COPIES: u32 = 3;

@@ -12,7 +12,7 @@ use crate::types::{ChannelId, MessageNumber};
 
 /// Longest message of a batch, in bytes. A packet holds only one longer message and a piece of the
 /// next, so a batch would save nothing.
-pub(crate) const LONGEST: usize = 1_024;
+pub const LONGEST: usize = 1_024;
 
 /// A batch ends once it has this many bytes: a program that keeps one of its messages keeps the
 /// memory of the whole batch.
@@ -24,21 +24,22 @@ const PLAIN: u8 = FRAG | FIRST | END | LEN;
 /// The shape of adjacent frames that hold whole short messages with consecutive numbers. They
 /// differ in number and data only. Each frame states its length and at most a tag.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct FrameShape {
+pub struct FrameShape {
     /// How many frames there are.
-    pub(crate) count: u64,
-    pub(crate) tag: u64,
+    pub count: u64,
+    /// The tag of each.
+    pub tag: u64,
     /// Bytes of each frame before its data.
-    pub(crate) head: usize,
+    pub head: usize,
     /// Bytes of each frame's data.
-    pub(crate) len: usize,
+    pub len: usize,
 }
 
 impl FrameShape {
     /// Reads the frames at the front of `bytes`. Returns their shape, the first frame, and the
     /// bytes behind them. Stops after the first frame once at most `stop` bytes are left.
     #[inline]
-    pub(crate) fn read(bytes: &[u8], stop: usize) -> Option<(Self, Frag<'_>, &[u8])> {
+    pub fn read(bytes: &[u8], stop: usize) -> Option<(Self, Frag<'_>, &[u8])> {
         let (&bits, fields) = bytes.split_first()?;
         if bits & !TAG != PLAIN {
             return None;

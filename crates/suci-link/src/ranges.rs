@@ -306,10 +306,11 @@ impl FromIterator<Range<u64>> for RangeSet {
     }
 }
 
-#[cfg(test)]
+#[doc(hidden)]
 impl RangeSet {
     /// Returns the bytes allocated.
-    pub(crate) fn heap(&self) -> usize {
+    #[must_use]
+    pub fn heap(&self) -> usize {
         self.spans.capacity() * size_of::<Span>()
     }
 }

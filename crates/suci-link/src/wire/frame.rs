@@ -415,7 +415,7 @@ impl<'a> Frame<'a> {
 
     /// Returns the extension that both ends must announce before they send this frame, and the
     /// frame's type. `None` for a frame that belongs to no extension.
-    pub(crate) const fn extension(&self) -> Option<(u64, u8)> {
+    pub const fn extension(&self) -> Option<(u64, u8)> {
         match self {
             Self::Mode { .. } => Some((EXTENSION_MODE, kind::MODE)),
             Self::Suspend { .. } => Some((EXTENSION_SUSPENSION, kind::SUSPEND)),
@@ -453,7 +453,7 @@ fn put_u64(buf: &mut Vec<u8>, kind: u8, value: u64) {
 
 /// A part of the messages in a packet.
 #[derive(Clone, Debug)]
-pub(crate) enum PacketPart<'a> {
+pub enum PacketPart<'a> {
     /// Adjacent small messages.
     FrameBatch(FrameBatch<'a>),
     /// One fragment.
@@ -500,7 +500,7 @@ impl<'a> Frames<'a> {
     /// Returns the next FRAG, or a batch of them that are alike; `None` if another frame comes
     /// next.
     #[inline(always)]
-    pub(crate) fn next_part(&mut self) -> Option<Result<PacketPart<'a>, ProtocolError>> {
+    pub fn next_part(&mut self) -> Option<Result<PacketPart<'a>, ProtocolError>> {
         match self.next_batch() {
             Some(batch) => Some(Ok(PacketPart::FrameBatch(batch))),
             None => Some(self.next_frag()?.map(PacketPart::Frag)),

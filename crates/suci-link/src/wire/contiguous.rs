@@ -21,7 +21,7 @@ const PARTS: usize = 8;
 /// An authentic packet of a connection and the datagrams that arrived with it. The ones that
 /// continue the packet are read here one after the other.
 #[derive(Clone, Debug)]
-pub(crate) struct ContiguousPackets<'a> {
+pub struct ContiguousPackets<'a> {
     /// The newest packet whose header was checked completely.
     like: &'a [u8],
     /// The body of that packet, behind its header.
@@ -70,12 +70,12 @@ impl Continuation {
 impl<'a> ContiguousPackets<'a> {
     /// Starts from `packet`, which is authentic and has the number `number`. All datagrams in
     /// `rest` but the last are as long as it.
-    pub(crate) fn new(number: PacketNumber, packet: &'a [u8], rest: &'a [u8]) -> Self {
+    pub fn new(number: PacketNumber, packet: &'a [u8], rest: &'a [u8]) -> Self {
         Self::like(number, packet, rest, false)
     }
 
     /// Starts from `packet`, which was sealed. It and all of `rest` were opened in place.
-    pub(crate) fn opened(number: PacketNumber, packet: &'a [u8], rest: &'a [u8]) -> Self {
+    pub fn opened(number: PacketNumber, packet: &'a [u8], rest: &'a [u8]) -> Self {
         Self::like(number, packet, rest, true)
     }
 
@@ -98,7 +98,7 @@ impl<'a> ContiguousPackets<'a> {
 
     /// Starts from the frames of the packet `number` alone, without its header and without other
     /// packets.
-    pub(crate) fn alone(number: PacketNumber, payload: &'a [u8]) -> Self {
+    pub fn alone(number: PacketNumber, payload: &'a [u8]) -> Self {
         Self {
             payload,
             ..Self::new(number, &[], &[])
@@ -106,18 +106,18 @@ impl<'a> ContiguousPackets<'a> {
     }
 
     /// Returns the body of the first packet, behind its header.
-    pub(crate) fn payload(&self) -> &'a [u8] {
+    pub fn payload(&self) -> &'a [u8] {
         self.payload
     }
 
     /// Returns the channel and number of the message, if the newest packet is one piece of it and
     /// nothing else.
-    pub(crate) fn message(&self) -> Option<(ChannelId, MessageNumber)> {
+    pub fn message(&self) -> Option<(ChannelId, MessageNumber)> {
         self.next.map(|next| (next.channel, next.message))
     }
 
     /// Returns the offset in that message behind the newest piece.
-    pub(crate) fn end(&self) -> u64 {
+    pub fn end(&self) -> u64 {
         self.next.map_or(0, |next| next.offset)
     }
 
@@ -136,7 +136,7 @@ impl<'a> ContiguousPackets<'a> {
 
     /// Takes the next piece of the message, if it alone fills the next packet, that packet is as
     /// long as the one before, and the piece has at most `most` bytes.
-    pub(crate) fn next_piece(&mut self, most: u64) -> Option<&'a [u8]> {
+    pub fn next_piece(&mut self, most: u64) -> Option<&'a [u8]> {
         let packet = self.peek().filter(|p| p.len() == self.like.len())?;
         let piece = lone_piece(body_of(packet, self.sealed)?)?;
         let sealed = self.sealed;
@@ -154,26 +154,26 @@ impl<'a> ContiguousPackets<'a> {
 
     /// Reads the next packet into `messages`, if it is consecutive and holds only a few parts of
     /// messages. [`take`](Self::take) takes it.
-    pub(crate) fn read_messages(&self, messages: &mut Messages<'a>) -> Option<&'a [u8]> {
+    pub fn read_messages(&self, messages: &mut Messages<'a>) -> Option<&'a [u8]> {
         let packet = self.peek()?;
         let payload = body_of(packet, self.sealed).unwrap_or_default();
         (messages.read(payload) && is_intact(packet, self.sealed)).then_some(packet)
     }
 
     /// Takes `packet`, the next packet, as a whole.
-    pub(crate) fn take(&mut self, packet: &'a [u8]) {
+    pub fn take(&mut self, packet: &'a [u8]) {
         self.like = packet;
         self.next = Continuation::behind(body_of(packet, self.sealed).unwrap_or_default());
         self.advance(packet);
     }
 
     /// Returns the number of the newest packet.
-    pub(crate) fn number(&self) -> PacketNumber {
+    pub fn number(&self) -> PacketNumber {
         self.number
     }
 
     /// Returns the datagrams not taken yet.
-    pub(crate) fn rest(&self) -> &'a [u8] {
+    pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
 }
@@ -208,7 +208,7 @@ fn is_intact(packet: &[u8], sealed: bool) -> bool {
 
 /// The parts of messages in a packet.
 #[derive(Debug, Default)]
-pub(crate) struct Messages<'a> {
+pub struct Messages<'a> {
     parts: [Option<PacketPart<'a>>; PARTS],
     count: usize,
 }
@@ -234,7 +234,7 @@ impl<'a> Messages<'a> {
     }
 
     /// Returns the parts in their order.
-    pub(crate) fn parts(&self) -> impl Iterator<Item = &PacketPart<'a>> {
+    pub fn parts(&self) -> impl Iterator<Item = &PacketPart<'a>> {
         self.parts.iter().take(self.count).flatten()
     }
 }

@@ -54,7 +54,7 @@ pub struct Received {
 impl Received {
     /// Gives memory back, once no earlier packet can arrive any more: missing numbers count as
     /// received, and acknowledgements give the newest range alone.
-    pub(crate) fn shrink(&mut self) {
+    pub fn shrink(&mut self) {
         self.dedup.shrink();
         self.spans.shrink();
     }

@@ -1,8 +1,7 @@
 //! The key phases of a connection: which key seals the next packet, which ones may open a packet.
 //!
-//! A sender moves to its next phase after `Config::phase_packets` or `Config::phase_time`. The
-//! first packet of a phase holds a PING; the sender moves on only after a packet of the phase was
-//! acknowledged. So sender and receiver are never more than one phase apart, and two bits in the
+//! A sender moves to its next phase at its [`PhaseLimit`]. The first packet of a phase holds a PING;
+//! the sender moves on only after a packet of the phase was acknowledged. So sender and receiver are never more than one phase apart, and two bits in the
 //! header tell the previous, the present and the next phase of the receiver from each other
 //! (RFC 9001 section 6 does the same with one bit and a delay).
 //!
@@ -13,7 +12,6 @@
 //! replaced, as one whose packet numbers are used up.
 
 use super::{AEAD_TAG, ConnectionKeys, NotAuthentic, Open, Seal};
-use crate::config::Config;
 use crate::limits::{self, MAX_FORGERIES};
 use crate::planted;
 use crate::time::{Duration, Instant};
@@ -32,8 +30,17 @@ const TAILS: usize = 4;
 /// section 6.5).
 const PREVIOUS_KEPT: Duration = Duration::from_secs(10);
 
+/// How long a key phase lasts at most.
+#[derive(Clone, Copy, Debug)]
+pub struct PhaseLimit {
+    /// Packets that are sealed in it.
+    pub packets: u64,
+    /// Time from its first packet.
+    pub time: Duration,
+}
+
 /// The keys of one connection.
-pub(crate) struct Sealing {
+pub struct Sealing {
     sender: SenderPhase,
     receiver: ReceiverPhases,
     /// Packets for this connection that were not authentic, in all phases. A count of packets that
@@ -79,7 +86,7 @@ struct ReceiverPhases {
 
 /// The key for the next packets of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Readiness {
+pub enum Readiness {
     /// Packets may be sealed.
     Ready,
     /// A new phase begins with the next packet, which must hold a PING.
@@ -89,7 +96,8 @@ pub(crate) enum Readiness {
 }
 
 impl Sealing {
-    pub(crate) fn new(keys: ConnectionKeys) -> Self {
+    /// Begins with the first phase of these keys, in both directions.
+    pub fn new(keys: ConnectionKeys) -> Self {
         Self {
             sender: SenderPhase {
                 seal: keys.seal,
@@ -113,30 +121,25 @@ impl Sealing {
     }
 
     /// Returns the phase of the packets that are sealed now.
-    pub(crate) fn phase(&self) -> u8 {
+    pub fn phase(&self) -> u8 {
         self.sender.phase
     }
 
     /// Prepares to seal a train at `now` whose first packet has this `number`.
-    pub(crate) fn prepare(
-        &mut self,
-        now: Instant,
-        number: PacketNumber,
-        config: &Config,
-    ) -> Readiness {
+    pub fn prepare(&mut self, now: Instant, number: PacketNumber, limit: PhaseLimit) -> Readiness {
         self.receiver.forget_previous(now);
-        self.sender.prepare(now, number, config)
+        self.sender.prepare(now, number, limit)
     }
 
     /// Notes that the packet `largest` was acknowledged.
-    pub(crate) fn on_acked(&mut self, largest: PacketNumber) {
+    pub fn on_acked(&mut self, largest: PacketNumber) {
         let began = self.sender.began;
         self.sender.confirmed |= began.is_some_and(|(_, first)| first <= largest);
     }
 
     /// Seals `body` into `sealed`, which gets header, ciphertext and tag. `sealed` has room for
     /// exactly that.
-    pub(crate) fn seal(&mut self, header: &[u8; HEADER], body: &[&[u8]], sealed: &mut [u8]) {
+    pub fn seal(&mut self, header: &[u8; HEADER], body: &[&[u8]], sealed: &mut [u8]) {
         self.sender.sealed = self.sender.sealed.saturating_add(1);
         let Some((head, rest)) = sealed.split_first_chunk_mut() else {
             return;
@@ -147,7 +150,7 @@ impl Sealing {
     }
 
     /// Seals the last packet of the connection: `packet` holds header and frames.
-    pub(crate) fn seal_alone(&mut self, packet: &[u8]) -> Vec<u8> {
+    pub fn seal_alone(&mut self, packet: &[u8]) -> Vec<u8> {
         let mut sealed = vec![0; packet.len().saturating_add(AEAD_TAG)];
         if let Some((header, body)) = packet.split_first_chunk() {
             self.seal(header, &[body], &mut sealed);
@@ -156,7 +159,7 @@ impl Sealing {
     }
 
     /// Notes the last 8 bytes of a packet that is sent.
-    pub(crate) fn note_tail(&mut self, tail: u64) {
+    pub fn note_tail(&mut self, tail: u64) {
         self.newest_tail = self.newest_tail.wrapping_add(1) % TAILS;
         if let Some(place) = self.tails.get_mut(self.newest_tail) {
             *place = tail;
@@ -164,16 +167,12 @@ impl Sealing {
     }
 
     /// Returns true if a packet with these last bytes was sent of late, as the last of its train.
-    pub(crate) fn sent_lately(&self, tail: u64) -> bool {
+    pub fn sent_lately(&self, tail: u64) -> bool {
         tail != 0 && self.tails.contains(&tail)
     }
 
     /// Opens a packet in place. Changes nothing else, but counts what is not authentic.
-    pub(crate) fn open(
-        &self,
-        header: &SealedHeader,
-        datagram: &mut [u8],
-    ) -> Result<(), NotAuthentic> {
+    pub fn open(&self, header: &SealedHeader, datagram: &mut [u8]) -> Result<(), NotAuthentic> {
         let (head, body) = datagram.split_first_chunk_mut().ok_or(NotAuthentic)?;
         let open = self.receiver.key(header.phase).ok_or(NotAuthentic)?;
         let opened = open.open(header.number, head, body);
@@ -184,51 +183,51 @@ impl Sealing {
     }
 
     /// Notes that a packet of this phase was opened.
-    pub(crate) fn on_opened(&mut self, now: Instant, phase: u8) {
+    pub fn on_opened(&mut self, now: Instant, phase: u8) {
         self.receiver.forget_previous(now);
         self.receiver.on_opened(now, phase);
     }
 
     /// Returns true if so many packets were forged that these keys should open no more.
-    pub(crate) fn is_worn_out(&self) -> bool {
+    pub fn is_worn_out(&self) -> bool {
         self.forged.get() >= MAX_FORGERIES && !self.receiver.revoked
     }
 
     /// Drops the keys that only packets under way need, of a peer that was silent for longer.
-    pub(crate) fn shrink(&mut self) {
+    pub fn shrink(&mut self) {
         self.receiver.previous = None;
     }
 
     /// Counts `packets` as forged.
-    #[cfg(test)]
-    pub(crate) fn wear_out(&mut self, packets: u64) {
+    #[doc(hidden)]
+    pub fn wear_out(&mut self, packets: u64) {
         self.forged.set(packets);
     }
 
     /// Returns true if the keys of the previous phase are there.
     #[cfg(test)]
-    pub(crate) fn has_previous(&self) -> bool {
+    pub fn has_previous(&self) -> bool {
         self.receiver.previous.is_some()
     }
 
     /// Counts `packets` as sealed in this phase.
-    #[cfg(test)]
-    pub(crate) fn use_up_phase(&mut self, packets: u64) {
+    #[doc(hidden)]
+    pub fn use_up_phase(&mut self, packets: u64) {
         self.sender.sealed = packets;
     }
 
     /// Makes all further packets count as not authentic.
-    pub(crate) fn revoke(&mut self) {
+    pub fn revoke(&mut self) {
         self.receiver.revoked = true;
     }
 }
 
 impl SenderPhase {
-    fn prepare(&mut self, now: Instant, number: PacketNumber, config: &Config) -> Readiness {
+    fn prepare(&mut self, now: Instant, number: PacketNumber, limit: PhaseLimit) -> Readiness {
         let (began, _) = *self.began.get_or_insert((now, number));
         let longest = limits::MAX_SEGMENTS as u64;
-        let has_room = self.sealed.saturating_add(longest) <= config.phase_packets;
-        let is_due = !has_room || now.since(began) >= config.phase_time;
+        let has_room = self.sealed.saturating_add(longest) <= limit.packets;
+        let is_due = !has_room || now.since(began) >= limit.time;
         if is_due && self.confirmed {
             if !planted("phase-without-key") {
                 self.seal = self.seal.next();
@@ -288,7 +287,11 @@ mod tests {
     const START: Instant = Instant::ZERO;
 
     fn prepare(sealing: &mut Sealing, now: Instant, number: PacketNumber) -> Readiness {
-        sealing.prepare(now, number, &Config::default())
+        let limit = PhaseLimit {
+            packets: PHASE_PACKETS,
+            time: PHASE_TIME,
+        };
+        sealing.prepare(now, number, limit)
     }
 
     fn ends() -> (Sealing, Sealing, SealLedger) {

@@ -138,7 +138,7 @@ pub trait Controller: Send + Debug {
 /// Returns the initial window of RFC 6928 section 2, in bytes: ten packets. As in Linux these may
 /// be jumbo frames, of which the RFC would allow two: a network that carries them is faster than
 /// the RFC assumes. Two packets if they are larger still.
-pub(crate) fn initial_window(mtu: usize) -> f64 {
+pub fn initial_window(mtu: usize) -> f64 {
     let most = if mtu > ETHERNET_MTU {
         89_720.0
     } else {

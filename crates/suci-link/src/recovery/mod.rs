@@ -365,7 +365,7 @@ impl Recovery {
     /// Frees the memory of resolved packets. Returns false if a packet is in flight. Afterwards,
     /// late acknowledgements of lost packets are not recognised, and packets that elicit no
     /// acknowledgement count as delivered.
-    pub(crate) fn shrink(&mut self) -> bool {
+    pub fn shrink(&mut self) -> bool {
         self.already_exempted = None;
         self.sent_packets.shrink()
     }
@@ -379,8 +379,9 @@ impl Recovery {
     }
 
     /// Returns the number of batches that are stored.
-    #[cfg(test)]
-    pub(crate) fn batches(&self) -> usize {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn batches(&self) -> usize {
         self.sent_packets.batches()
     }
 

@@ -92,7 +92,7 @@ pub struct SentKind {
 impl SentFrame {
     /// Extends data to the end of `next`, if `next` is data of the same channel that begins where
     /// this data ends. Returns true if it did.
-    pub(crate) fn adjoin(&mut self, next: &Self) -> bool {
+    pub fn adjoin(&mut self, next: &Self) -> bool {
         let (
             Self::Data { channel, end, .. },
             &Self::Data {

@@ -14,7 +14,7 @@ const _: () = assert!(PLAIN_OVERHEAD + 1 + 5 + varint::MAX + varint::MAX <= LONG
 /// Header and frame head of packets that each carry the next piece of one message, and nothing
 /// else.
 #[derive(Clone, Debug)]
-pub(crate) struct HeaderTemplate {
+pub struct HeaderTemplate {
     head: [u8; LONGEST],
     /// The head without the checksum, over which the checksum is computed in one step.
     summed: [u8; LONGEST],
@@ -28,11 +28,11 @@ pub(crate) struct HeaderTemplate {
 
 impl HeaderTemplate {
     /// Most bytes of a head that [`stamp`](Self::stamp) makes.
-    pub(crate) const ROOM: usize = LONGEST;
+    pub const ROOM: usize = LONGEST;
 
     /// Makes the template of packets that equal `packet` up to `lead`. Their offsets follow there,
     /// encoded as long as `offset`. Packets that are `sealed` afterwards have no checksum.
-    pub(crate) fn new(packet: &[u8], lead: usize, offset: u64, sealed: bool) -> Option<Self> {
+    pub fn new(packet: &[u8], lead: usize, offset: u64, sealed: bool) -> Option<Self> {
         let (mut head, mut summed) = ([0; LONGEST], [0; LONGEST]);
         let len = lead.checked_add(varint::size(offset))?;
         // The offset is written as a whole word.
@@ -55,18 +55,13 @@ impl HeaderTemplate {
     }
 
     /// Returns the bytes of each head.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.len
     }
 
     /// Returns the head of the packet `number` that carries `body` from `offset` on. The bytes
     /// behind the head mean nothing.
-    pub(crate) fn stamp(
-        &mut self,
-        number: PacketNumber,
-        offset: u64,
-        body: &[u8],
-    ) -> &[u8; LONGEST] {
+    pub fn stamp(&mut self, number: PacketNumber, offset: u64, body: &[u8]) -> &[u8; LONGEST] {
         let offset = varint::word(offset).to_le_bytes();
         let (at, end) = (self.lead, self.len);
         for (bytes, at) in [

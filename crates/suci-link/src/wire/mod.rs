@@ -21,17 +21,17 @@ mod tlv;
 pub mod varint;
 
 pub use ack::{Ack, AckRanges, EcnCounts, put_ack};
-pub(crate) use contiguous::{ContiguousPackets, Messages};
-pub(crate) use crc::expected as checksum;
+pub use contiguous::{ContiguousPackets, Messages};
+pub use crc::expected as checksum;
 pub use crc::{Crc, seal, seal_gathered};
 pub use frag::{Frag, FragHead, Rts, Start};
-pub(crate) use frame::PacketPart;
+pub use frame::PacketPart;
 pub use frame::{
     Blocked, CLOSE_FINISHED, CLOSE_LEAVING, CLOSE_REVOKED, CLOSE_USER, Close, Credit, Frame,
     Frames, close_code, frames,
 };
 pub use frame_batch::FrameBatch;
-pub(crate) use frame_batch::{FrameShape, LONGEST};
+pub use frame_batch::{FrameShape, LONGEST};
 pub use handshake::{
     Accept, COOKIE, COOKIE_LEN, Cookie, HELLO_LEN, Hello, Init, Refused, RefusedCode,
 };
@@ -41,6 +41,6 @@ pub use header::{
     peek_tag, put_header, tail,
 };
 pub use reader::{Malformed, Reader};
-pub(crate) use sequential_headers::SequentialHeaders;
-pub(crate) use template::HeaderTemplate;
+pub use sequential_headers::SequentialHeaders;
+pub use template::HeaderTemplate;
 pub use tlv::{EXTENSION_CHANNELS, EXTENSION_MODE, EXTENSION_SUSPENSION, Mode, Params};

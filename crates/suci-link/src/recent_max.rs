@@ -3,28 +3,31 @@
 /// The highest values of the present period and of the one before it. So a value is remembered for
 /// one to two periods. The user decides when a period ends.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct RecentMax<T> {
+pub struct RecentMax<T> {
     present: T,
     before: T,
 }
 
 impl<T: Copy + Default + PartialOrd> RecentMax<T> {
-    pub(crate) fn note(&mut self, value: T) {
+    /// Notes a value.
+    pub fn note(&mut self, value: T) {
         if value > self.present {
             self.present = value;
         }
     }
 
-    pub(crate) fn end_period(&mut self) {
+    /// Begins the next period.
+    pub fn end_period(&mut self) {
         self.before = core::mem::take(&mut self.present);
     }
 
     /// Returns the highest value of the present period.
-    pub(crate) fn present(&self) -> T {
+    pub fn present(&self) -> T {
         self.present
     }
 
-    pub(crate) fn get(&self) -> T {
+    /// Returns the highest value of the present period and the one before it.
+    pub fn get(&self) -> T {
         match self.present > self.before {
             true => self.present,
             false => self.before,

@@ -9,7 +9,7 @@ const LONGEST: usize = size_of::<u128>();
 
 /// The next head of a sequence, and how many may follow.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SequentialHeaders {
+pub struct SequentialHeaders {
     next: u128,
     step: u128,
     /// Bytes of each head.
@@ -22,7 +22,7 @@ impl SequentialHeaders {
     /// Returns the heads that follow the first `head` bytes of `frame`: its type, a channel and a
     /// number, both varints, and bytes that all heads have in common. None if the head has more
     /// than [`LONGEST`] bytes, or a varint has nine.
-    pub(crate) fn after(frame: &[u8], head: usize) -> Option<Self> {
+    pub fn after(frame: &[u8], head: usize) -> Option<Self> {
         let mut word = [0; LONGEST];
         word.get_mut(..head)?.copy_from_slice(frame.get(..head)?);
         let word = u128::from_le_bytes(word);
@@ -46,7 +46,7 @@ impl SequentialHeaders {
     /// Returns the bytes of the buffer that writing a frame with `data` bytes of data may
     /// overwrite.
     #[inline]
-    pub(crate) fn room(&self, data: usize) -> usize {
+    pub fn room(&self, data: usize) -> usize {
         LONGEST.max(self.head.saturating_add(data))
     }
 
@@ -54,7 +54,7 @@ impl SequentialHeaders {
     /// length. Returns none, with the front of `buf` undefined, if no head is left or `buf` is
     /// shorter than the frame's [`room`](Self::room).
     #[inline(always)]
-    pub(crate) fn put(&mut self, buf: &mut [u8], data: &[u8]) -> Option<usize> {
+    pub fn put(&mut self, buf: &mut [u8], data: &[u8]) -> Option<usize> {
         if self.left == 0 {
             return None;
         }
@@ -69,12 +69,7 @@ impl SequentialHeaders {
     /// bytes, and the bytes behind them. A frame that begins in the last `stop` bytes does not
     /// count.
     #[inline]
-    pub(crate) fn skip<'a>(
-        &mut self,
-        bytes: &'a [u8],
-        data: usize,
-        stop: usize,
-    ) -> (u64, &'a [u8]) {
+    pub fn skip<'a>(&mut self, bytes: &'a [u8], data: usize, stop: usize) -> (u64, &'a [u8]) {
         let frame = self.head.saturating_add(data);
         let mask = u128::MAX >> (8 * (LONGEST - self.head));
         let (mut rest, mut count) = (bytes, 0);

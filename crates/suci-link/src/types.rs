@@ -118,7 +118,7 @@ impl ChannelId {
     }
 
     /// Returns the channel whose priority it has: replies have that of the requests.
-    pub(crate) const fn ranked_as(self) -> Self {
+    pub const fn ranked_as(self) -> Self {
         if self.carries_replies() {
             Self(self.0 & 0x00ff_ffff)
         } else {
@@ -142,7 +142,7 @@ impl ChannelId {
     /// group has less of it, though room for its longest message without RTS: its messages wait for
     /// an operation, while others of the session go on.
     #[must_use]
-    pub(crate) fn window(self, window: u64) -> u64 {
+    pub fn window(self, window: u64) -> u64 {
         match self.is_of_group() {
             true => (window / GROUP_WINDOW_PART).max(GROUP_RESERVE).min(window),
             false => window,
@@ -234,7 +234,7 @@ impl ChannelId {
 
     /// Returns true if its messages depend on no program: no event tells of their outcomes, and no
     /// flush waits for them.
-    pub(crate) const fn is_internal(self) -> bool {
+    pub const fn is_internal(self) -> bool {
         self.carries_membership() || self.carries_forwarded()
     }
 
@@ -263,7 +263,7 @@ impl ChannelId {
 
     /// Returns true if its messages may use the memory credit that is kept for replies: the
     /// receiver takes them without its program.
-    pub(crate) const fn may_use_reserve(self) -> bool {
+    pub const fn may_use_reserve(self) -> bool {
         self.carries_replies() || self.carries_remote_replies()
     }
 }

@@ -18,7 +18,7 @@
 mod phases;
 mod recording;
 
-pub(crate) use phases::{Readiness, Sealing};
+pub use phases::{PhaseLimit, Readiness, Sealing};
 #[doc(hidden)]
 pub use recording::{RecordingHandshakes, SealLedger, reveal};
 
@@ -48,7 +48,7 @@ impl Security {
     }
 
     /// Returns the layers that `peer` may use towards this node.
-    pub(crate) fn layers(&self, peer: NodeId) -> Layers {
+    pub fn layers(&self, peer: NodeId) -> Layers {
         match self {
             Self::Plain => Layers::ALL,
             Self::Sealed(makes) => makes.layers(peer),
@@ -56,7 +56,7 @@ impl Security {
     }
 
     /// Returns true if packets are sealed under the keys of nodes.
-    pub(crate) fn has_node_keys(&self) -> bool {
+    pub fn has_node_keys(&self) -> bool {
         matches!(self, Self::Sealed(makes) if makes.kind() == KeyKind::Node)
     }
 }

@@ -19,7 +19,7 @@ pub const fn size(v: u64) -> usize {
 }
 
 /// Returns the largest number whose shortest form is as long as that of `v`.
-pub(crate) const fn last_like(v: u64) -> u64 {
+pub const fn last_like(v: u64) -> u64 {
     let len = size(v);
     if len == MAX {
         u64::MAX

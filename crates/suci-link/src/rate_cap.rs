@@ -6,7 +6,7 @@ use crate::time::Instant;
 
 /// A rate and its budget. It outlives connections, so that a new one brings no new burst.
 #[derive(Debug)]
-pub(crate) struct RateCap {
+pub struct RateCap {
     rate: Option<u64>,
     packet: usize,
     pacer: Pacer,
@@ -14,7 +14,7 @@ pub(crate) struct RateCap {
 
 impl RateCap {
     /// Makes a cap of `rate` bytes per second; `packet` is the usual packet size in bytes.
-    pub(crate) fn new(now: Instant, rate: Option<u64>, packet: usize) -> Self {
+    pub fn new(now: Instant, rate: Option<u64>, packet: usize) -> Self {
         Self {
             rate,
             packet,
@@ -23,7 +23,7 @@ impl RateCap {
     }
 
     /// Changes the rate from `now` on. Bytes sent before count.
-    pub(crate) fn set(&mut self, now: Instant, rate: Option<u64>) {
+    pub fn set(&mut self, now: Instant, rate: Option<u64>) {
         if let Some(before) = self.rate {
             self.pacer.budget(now, before);
         } else {
@@ -35,13 +35,13 @@ impl RateCap {
 
     /// Returns the time until which a packet of `size` bytes has to wait, if it has to. At least
     /// one packet is sent each second.
-    pub(crate) fn until(&mut self, now: Instant, size: u64) -> Option<Instant> {
+    pub fn until(&mut self, now: Instant, size: u64) -> Option<Instant> {
         let rate = self.rate?.max(size);
         (self.budget(now, size) < size).then(|| self.pacer.next_time(now, rate, size))
     }
 
     /// Returns the bytes that may be sent now in packets of `size` bytes.
-    pub(crate) fn budget(&mut self, now: Instant, size: u64) -> u64 {
+    pub fn budget(&mut self, now: Instant, size: u64) -> u64 {
         let Some(rate) = self.rate else {
             return u64::MAX;
         };
@@ -52,7 +52,7 @@ impl RateCap {
     }
 
     /// Charges a packet of messages that was sent.
-    pub(crate) fn consume(&mut self, bytes: u64) {
+    pub fn consume(&mut self, bytes: u64) {
         if self.rate.is_some() {
             self.pacer.consume(bytes);
         }

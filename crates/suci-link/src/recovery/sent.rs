@@ -224,7 +224,6 @@ impl SentPackets {
     }
 
     /// Returns the number of batches that are stored.
-    #[cfg(test)]
     pub(super) fn batches(&self) -> usize {
         self.batches.len()
     }

@@ -1,0 +1,39 @@
+//! What a connection of Suci is made of, as pure state machines: no sockets, clocks, threads.
+//!
+//! | part | question it answers |
+//! |---|---|
+//! | [`wire`] | what do these bytes say? |
+//! | [`recovery`] | what arrived, what is lost, when to probe? |
+//! | [`congestion`], [`pacer`], [`rate_cap`] | how much may be in flight, how fast may it go? |
+//! | [`ack`] | what did we receive, and when do we say so? |
+//! | [`pmtu`] | how large may a packet be? |
+//! | [`security`] | under which key is a packet sealed? |
+//!
+//! Each takes values and `now` and returns decisions. None knows of other peers.
+#![forbid(unsafe_code)]
+
+pub mod ack;
+pub mod congestion;
+pub mod limits;
+pub mod pacer;
+#[cfg(suci_plant)]
+pub mod plant;
+pub mod pmtu;
+pub mod ranges;
+pub mod rate_cap;
+pub mod recent_max;
+pub mod recovery;
+pub mod security;
+pub mod time;
+pub mod types;
+pub mod wire;
+
+/// Returns true if this fault is planted.
+#[inline(always)]
+#[must_use]
+pub fn planted(_name: &str) -> bool {
+    #[cfg(suci_plant)]
+    return crate::plant::active(_name);
+    #[cfg(not(suci_plant))]
+    false
+}
