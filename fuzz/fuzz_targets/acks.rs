@@ -10,7 +10,7 @@ use suci_proto::recovery::{
 use suci_proto::time::{Duration, Instant};
 use suci_proto::types::{ChannelId, PacketNumber, ProtocolError};
 
-#[path = "../../crates/suci-proto/src/recovery/tests/model.rs"]
+#[path = "../../crates/suci-link/src/recovery/tests/model.rs"]
 mod model;
 
 fuzz_target!(|data: &[u8]| model::run(data));

@@ -12,7 +12,7 @@ use suci_proto::wire::{
     open, peek_index, put_header, seal,
 };
 
-#[path = "../../crates/suci-proto/src/wire/tests/both_ways.rs"]
+#[path = "../../crates/suci-link/src/wire/tests/both_ways.rs"]
 mod both_ways;
 
 fuzz_target!(|datagram: &[u8]| {

@@ -12,7 +12,9 @@ use crate::{exec, source};
 /// Each crate and which of ours it may depend on. A crate that is not named here is an error:
 /// a new one needs another audience or another unsafe policy, and a place in the picture.
 const ARROWS: &[(&str, &[&str])] = &[
-    ("suci-proto", &[]),
+    ("suci-link", &[]),
+    ("suci-channels", &["suci-link"]),
+    ("suci-proto", &["suci-channels", "suci-link"]),
     ("suci-net", &[]),
     ("suci-layers", &["suci-proto"]),
     ("suci", &["suci-proto", "suci-net", "suci-layers"]),
@@ -47,7 +49,10 @@ const TEST_SUPPORT: &str = "xtask";
 /// The crate of tests across processes, whose every dependency is a test's.
 const TEST_CRATE: &str = "suci-tests";
 
-/// Names that the engine must not use, although the compiler for wasm32 lets them through as stubs.
+/// The crates of the protocol, which forbid unsafe code and touch no host.
+pub(crate) const PROTOCOL: &[&str] = &["suci-link", "suci-channels", "suci-proto"];
+
+/// Names that the protocol must not use, although the compiler for wasm32 lets them through as stubs.
 const HOST: &[&str] = &[
     "std::env",
     "std::fs",
@@ -80,7 +85,9 @@ const MAX_FUNCTION_LINES: usize = 70;
 pub fn check() -> Result<()> {
     let root = exec::root();
     let mut wrong = arrows(&metadata()?)?;
-    wrong.extend(engine(&root.join("crates/suci-proto/src"))?);
+    for name in PROTOCOL {
+        wrong.extend(protocol(name, &root.join("crates").join(name).join("src"))?);
+    }
     let apart = ["xtask/src", "bench/src", "bench/contenders/src"];
     let mut dirs = Vec::from(apart.map(|dir| root.join(dir)));
     for several in ["crates", "examples"] {
@@ -134,13 +141,13 @@ fn arrows(metadata: &Value) -> Result<Vec<String>> {
     Ok(wrong)
 }
 
-/// The engine forbids unsafe code and touches no host.
-fn engine(src: &Path) -> Result<Vec<String>> {
+/// A crate of the protocol forbids unsafe code and touches no host.
+fn protocol(name: &str, src: &Path) -> Result<Vec<String>> {
     let lib = src.join("lib.rs");
     let text = std::fs::read_to_string(&lib).context(lib.display())?;
     let mut wrong = Vec::new();
     if !source::blanked(&text).contains("#![forbid(unsafe_code)]") {
-        wrong.push("layers: suci-proto lacks #![forbid(unsafe_code)]".to_owned());
+        wrong.push(format!("layers: {name} lacks #![forbid(unsafe_code)]"));
     }
     for (file, text) in product_files(src)? {
         let blanked = source::blanked(&text);
@@ -148,7 +155,7 @@ fn engine(src: &Path) -> Result<Vec<String>> {
         for (number, line) in blanked.lines().take(product).enumerate() {
             for word in HOST.iter().filter(|word| line.contains(**word)) {
                 let at = format!("{}:{}", file.display(), number + 1);
-                wrong.push(format!("layers: {at}: `{word}` in the engine"));
+                wrong.push(format!("layers: {at}: `{word}` in {name}"));
             }
         }
     }

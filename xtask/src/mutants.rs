@@ -1,28 +1,29 @@
 //! Mutation tests of the parts whose mistakes lose messages quietly.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
 
 use crate::error::{Context, Failure, Result};
+use crate::layers::PROTOCOL;
 use crate::{exec, source};
 
 /// Recovery, credit and reassembly, by path. Reassembly is everything between a fragment and a
 /// message: one message's bytes (`assembly`), a channel's order (`incoming`, `slot`), all channels
 /// (`inbox`), and the set of ranges below them.
 const FILES: &[&str] = &[
-    "crates/suci-proto/src/recovery/**",
+    "crates/suci-link/src/recovery/**",
     "crates/suci-proto/src/credit/**",
-    "crates/suci-proto/src/message/assembly.rs",
-    "crates/suci-proto/src/message/incoming.rs",
-    "crates/suci-proto/src/message/incoming/**",
-    "crates/suci-proto/src/message/inbox.rs",
-    "crates/suci-proto/src/message/inbox/**",
-    "crates/suci-proto/src/message/packed_queue.rs",
-    "crates/suci-proto/src/message/slot.rs",
-    "crates/suci-proto/src/ranges.rs",
+    "crates/suci-channels/src/message/assembly.rs",
+    "crates/suci-channels/src/message/incoming.rs",
+    "crates/suci-channels/src/message/incoming/**",
+    "crates/suci-channels/src/message/inbox.rs",
+    "crates/suci-channels/src/message/inbox/**",
+    "crates/suci-channels/src/message/packed_queue.rs",
+    "crates/suci-channels/src/message/slot.rs",
+    "crates/suci-link/src/ranges.rs",
 ];
 
 /// Seconds that the tests of a mutant may take: many times the time they need, so that a mutant
@@ -132,7 +133,10 @@ pub fn measure(shard: Option<&str>) -> Result<Score> {
 
 /// The command of cargo-mutants, without the tests that judge.
 fn mutants() -> Result<Command> {
-    let mut mutants = exec::cargo(["mutants", "--package", "suci-proto", "--jobs", "2"]);
+    let mut mutants = exec::cargo(["mutants", "--jobs", "2"]);
+    for name in PROTOCOL {
+        mutants.args(["--package", name]);
+    }
     mutants.args(["--minimum-test-timeout", PATIENCE]);
     for file in FILES {
         mutants.args(["--file", file]);
@@ -191,7 +195,7 @@ fn one_of(names: &[String]) -> String {
 /// no test could catch one.
 fn planted(root: &Path) -> Result<Vec<String>> {
     let mut patterns = Vec::new();
-    for path in source::rust_files(&root.join("crates/suci-proto/src"))? {
+    for path in protocol_files(root)? {
         let text = std::fs::read_to_string(&path).context(path.display())?;
         let lines = planted_lines(&source::blanked(&text));
         if lines.is_empty() {
@@ -203,6 +207,16 @@ fn planted(root: &Path) -> Result<Vec<String>> {
         patterns.push(format!("^{name}:({}):", lines.join("|")));
     }
     Ok(patterns)
+}
+
+fn protocol_files(root: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for name in PROTOCOL {
+        files.extend(source::rust_files(
+            &root.join("crates").join(name).join("src"),
+        )?);
+    }
+    Ok(files)
 }
 
 /// The lines, from 1, of statements and items under `#[cfg(suci_plant)]`, and of statements that

@@ -43,7 +43,7 @@ pub(crate) fn violations(root: &Path) -> Result<Vec<String>> {
         .filter(|name| !tests.contains(name))
         .map(|name| format!("{PAGE} names `{name}`, which is no test"))
         .collect();
-    let path = root.join("crates/suci-proto/src/plant.rs");
+    let path = root.join("crates/suci-link/src/plant.rs");
     let planted = std::fs::read_to_string(&path).context(path.display())?;
     for Weakness { fault, .. } in found(&page)? {
         if !planted.contains(&format!("\"{fault}\"")) {

@@ -1,6 +1,6 @@
 //! Configuration: plain data with documented defaults, validated once.
 
-use crate::message::PlacedBy;
+use suci_channels::message::PlacedBy;
 use suci_link::congestion::ControllerChoice;
 use suci_link::limits;
 use suci_link::security::{PhaseLimit, Security};
@@ -30,7 +30,7 @@ pub struct Config {
     /// Longest message accepted without asking the program, in bytes. At most half of `memory`;
     /// default 64 MiB. Longer ones raise [`crate::Event::Incoming`].
     pub max_message: u64,
-    /// Bytes that messages may count ([`Held::charge`](crate::message::Held)) in the send queue to
+    /// Bytes that messages may count ([`Held::charge`](suci_channels::message::Held)) in the send queue to
     /// one peer, for each class of channels; beyond that `send` refuses. Default 64 MiB. One longer
     /// message is taken when the class has nothing else queued, and one on each channel of a group
     /// in any case. Messages that no program sends (packets of others that this node sends on,

@@ -1,7 +1,7 @@
 //! Counters: one struct for the node, one for a peer. Plain numbers that only rise, except gauges.
 
-use crate::waits::{WaitReason, Waits};
 use std::net::SocketAddr;
+use suci_channels::waits::{WaitReason, Waits};
 use suci_link::time::Duration;
 use suci_link::types::NodeId;
 use suci_link::wire::Mode;

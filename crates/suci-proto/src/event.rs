@@ -1,8 +1,8 @@
 //! Events that the engine reports to the program.
 
-use crate::message::{CANCELLED, EXPIRED, Outcome};
 use bytes::Bytes;
 use core::fmt;
+use suci_channels::message::{CANCELLED, EXPIRED, Outcome};
 use suci_link::types::{
     ChannelId, Kind, Layer, MessageNumber, NodeId, ProtocolError, SessionNumber,
 };

@@ -24,19 +24,16 @@ mod engine;
 mod event;
 mod event_rate;
 mod filter;
-mod handler;
 mod handshake;
 mod log;
-pub mod message;
 mod options;
 mod peer;
-mod scheduler;
 mod session_events;
 mod steer;
 pub mod timer;
 mod transmit;
-mod waits;
 
+pub use suci_channels::message;
 pub use suci_link::congestion::ControllerChoice;
 #[cfg(suci_plant)]
 pub use suci_link::plant;
@@ -59,13 +56,13 @@ pub use event::{
 };
 pub use filter::Filter;
 pub use log::{DropReason, LogRecord};
-pub use message::{
+pub use options::PeerOptions;
+pub use session_events::SessionEvents;
+pub use steer::{Decision, Observation, Steer};
+pub use suci_channels::message::{
     CANCELLED, Data, EXPIRED, LentMemory, Message, NOT_PERMITTED, Outcome, Outgoing, Place,
     PlacedBy, Placement, ReceiveBuffer, SMALL, SmallOutgoing, TOO_LONG, TOO_MANY_CHANNELS,
 };
-pub use options::PeerOptions;
-pub use scheduler::{CLASSES, Priority, PriorityError};
-pub use session_events::SessionEvents;
-pub use steer::{Decision, Observation, Steer};
+pub use suci_channels::scheduler::{CLASSES, Priority, PriorityError};
+pub use suci_channels::waits::{WaitClock, WaitReason, Waited, Waits};
 pub use transmit::{Transmit, TransmitResult};
-pub use waits::{WaitClock, WaitReason, Waited, Waits};

@@ -1,7 +1,7 @@
 //! Settings of the program for one peer.
 
 use crate::config::Config;
-use crate::scheduler::Priority;
+use suci_channels::scheduler::Priority;
 use suci_link::congestion::ControllerChoice;
 use suci_link::time::Duration;
 use suci_link::wire::Mode;

@@ -52,7 +52,7 @@ pub(super) const LINES: &[Line] = &[
     Line {
         name: "wan",
         must: "simulated paths of 50 and 100 ms with 1 % loss: the WAN controller at least 3 x CUBIC",
-        run: |_| tests_of("suci-proto", "random_losses_do_not_stop_it", &[]),
+        run: |_| tests_of("suci-link", "random_losses_do_not_stop_it", &[]),
     },
     Line {
         name: "suspend",

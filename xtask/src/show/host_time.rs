@@ -79,7 +79,7 @@ pub(super) const LINES: &[Line] = &[
     Line {
         name: "fairness-sim",
         must: "two flows, and one beside CUBIC, at 0.2 to 100 ms: Jain, shares (simulated)",
-        run: |_| tests_of("suci-proto", "congestion::tests", &[]),
+        run: |_| tests_of("suci-link", "congestion::tests", &[]),
     },
     Line {
         name: "busy-sim",

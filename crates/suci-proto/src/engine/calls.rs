@@ -10,9 +10,9 @@
 
 use super::{Engine, SendError};
 use crate::event::EndReason;
-use crate::message::{Completion, Message, Outgoing};
 use crate::peer::Peer;
 use std::collections::{BTreeMap, VecDeque};
+use suci_channels::message::{Completion, Message, Outgoing};
 use suci_link::time::Instant;
 use suci_link::types::{ChannelId, Kind, MessageNumber, NodeId, Source};
 

@@ -2,9 +2,9 @@
 //! either end. The layer of routes decides where packets go.
 
 use super::Engine;
-use crate::handler::Handler;
-use crate::message::Message;
 use std::net::SocketAddr;
+use suci_channels::handler::Handler;
+use suci_channels::message::Message;
 use suci_link::time::{Duration, Instant};
 use suci_link::types::{ChannelId, NodeId};
 

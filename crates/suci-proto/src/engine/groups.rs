@@ -4,7 +4,7 @@
 use super::Engine;
 use crate::counters::Link;
 use crate::event::{EndReason, LostCause, Side};
-use crate::message::Message;
+use suci_channels::message::Message;
 use suci_link::time::Instant;
 use suci_link::types::{ChannelId, Incarnation, NodeId, SessionNumber};
 

@@ -4,8 +4,8 @@
 
 use super::Engine;
 use crate::event::{EndReason, Event, LostCause};
-use crate::handler::Handler;
-use crate::message::{Held, Message, has_room};
+use suci_channels::handler::Handler;
+use suci_channels::message::{Held, Message, has_room};
 use suci_link::limits;
 use suci_link::types::{ChannelId, Layer, NodeId, SessionNumber, Source};
 

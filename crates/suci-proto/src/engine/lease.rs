@@ -2,8 +2,8 @@
 //! borrows room for them, and looks up neither peer nor channel for each.
 
 use super::Engine;
-use crate::message;
-use crate::message::{Held, SmallOutgoing};
+use suci_channels::message;
+use suci_channels::message::{Held, SmallOutgoing};
 use suci_link::time::Instant;
 use suci_link::types::{ChannelId, MessageNumber, NodeId};
 use suci_link::wire::Mode;

@@ -4,11 +4,11 @@
 use super::{Engine, SendError};
 use crate::config::{self, AcceptPolicy, ConfigError};
 use crate::event::Side;
-use crate::message::NoRoom;
 use crate::options::PeerOptions;
 use crate::peer::Closing;
-use crate::scheduler::Priority;
 use std::net::{IpAddr, Ipv4Addr};
+use suci_channels::message::NoRoom;
+use suci_channels::scheduler::Priority;
 use suci_link::time::Instant;
 use suci_link::types::{ChannelId, NodeId, SessionNumber};
 

@@ -11,8 +11,8 @@
 //! longer than the whole half never gets memory of ours. A session is passed over only while it
 //! would have to wait for memory that an absent peer (lost or suspended) holds.
 
-use crate::message::MIN_WINDOW;
 use std::collections::BTreeMap;
+use suci_channels::message::MIN_WINDOW;
 
 /// Largest window of one session, in bytes.
 const LARGEST: u64 = 8 << 20;

@@ -8,11 +8,11 @@
 
 use crate::addresses::Addresses;
 use crate::config::Config;
-use crate::message::Pool;
 use crate::peer::{End, Peer};
 use slab::Slab;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
+use suci_channels::message::Pool;
 use suci_link::planted;
 use suci_link::ranges::RangeSet;
 use suci_link::time::Instant;

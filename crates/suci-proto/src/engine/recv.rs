@@ -3,8 +3,8 @@
 use super::Engine;
 use crate::event::{EndReason, Event};
 use crate::filter::Filter;
-use crate::message::Message;
 use crate::peer::Peer;
+use suci_channels::message::Message;
 use suci_link::types::{ChannelId, NodeId, SessionNumber, Source};
 
 impl Engine {

@@ -2,8 +2,8 @@
 
 use super::Engine;
 use crate::event::{EndReason, LostCause};
-use crate::handler::Handler;
-use crate::message::Message;
+use suci_channels::handler::Handler;
+use suci_channels::message::Message;
 use suci_link::types::NodeId;
 
 /// News for the layer of sockets, in order for each peer.

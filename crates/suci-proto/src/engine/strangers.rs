@@ -4,9 +4,9 @@
 use super::Engine;
 use crate::addresses::Addresses;
 use crate::config::AcceptPolicy;
-use crate::scheduler::Priority;
 use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
+use suci_channels::scheduler::Priority;
 use suci_link::limits::COOKIE_LIFETIME;
 use suci_link::time::{Duration, Instant};
 use suci_link::types::NodeId;

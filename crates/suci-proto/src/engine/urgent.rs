@@ -8,7 +8,7 @@
 //! messages.
 
 use super::Engine;
-use crate::scheduler::{CLASSES, Priority, Scheduler};
+use suci_channels::scheduler::{CLASSES, Priority, Scheduler};
 use suci_link::time::{Duration, Instant};
 
 /// A class that sent nothing for this time is not in use.

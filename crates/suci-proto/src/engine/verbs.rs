@@ -5,12 +5,12 @@ use super::{Engine, Shared};
 use crate::addresses::Addresses;
 use crate::counters::Link;
 use crate::event::{Event, Side};
-use crate::message::{
+use crate::peer::{Closing, MAX_UNREAD, Peer};
+use std::net::SocketAddr;
+use suci_channels::message::{
     self, ByClass, Held, NoRoom, Outgoing, Queued, ReceiveBuffer, SMALL, SmallOutgoing,
 };
-use crate::peer::{Closing, MAX_UNREAD, Peer};
-use crate::scheduler::{Priority, Scheduler};
-use std::net::SocketAddr;
+use suci_channels::scheduler::{Priority, Scheduler};
 use suci_link::limits;
 use suci_link::time::{Duration, Instant};
 use suci_link::types::{ChannelId, Layer, MessageNumber, NodeId};

@@ -3,7 +3,7 @@
 use super::Peer;
 use crate::engine::Shared;
 use crate::event::EndReason;
-use crate::message::{CANCELLED, IncomingInfo, Message, TOO_LONG};
+use suci_channels::message::{CANCELLED, IncomingInfo, Message, TOO_LONG};
 use suci_link::types::{ChannelId, MessageNumber, SessionNumber, Source};
 
 impl Peer {

@@ -18,9 +18,9 @@
 use super::Peer;
 use crate::engine::{Promise, Shared};
 use crate::event::{EndReason, Event, MessageOutcome};
-use crate::message::{Completion, Message};
 use crate::session_events::SessionEvents;
 use std::collections::VecDeque;
+use suci_channels::message::{Completion, Message};
 use suci_link::types::{ChannelId, MessageNumber, NodeId, SessionNumber, Source};
 
 /// Bound of sessions of one peer with messages that the program did not receive, including the

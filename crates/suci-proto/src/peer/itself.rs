@@ -7,9 +7,9 @@
 use super::Peer;
 use super::build::write_data;
 use crate::engine::Shared;
-use crate::message::Answer;
 use crate::transmit::Train;
-use crate::waits::WaitReason;
+use suci_channels::message::Answer;
+use suci_channels::waits::WaitReason;
 use suci_link::limits;
 use suci_link::recovery::SentFrame;
 use suci_link::time::Instant;

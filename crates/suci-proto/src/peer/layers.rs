@@ -3,9 +3,9 @@
 use super::Peer;
 use crate::engine::{RemoteInput, Shared, SocketInput};
 use crate::event::{EndReason, Event, RefusedReason};
-use crate::handler::Handler;
-use crate::message::Message;
 use std::collections::VecDeque;
+use suci_channels::handler::Handler;
+use suci_channels::message::Message;
 use suci_link::types::{ChannelId, Layer, SessionNumber, Source};
 
 /// Most messages about membership that ended sessions leave and the driver did not take.

@@ -45,11 +45,8 @@ use crate::config::Config;
 use crate::counters::{Counters, Link, PeerInfo, PeerStats, Traffic};
 use crate::engine::{Promise, Shared};
 use crate::event::{EndReason, Event, RefusedReason};
-use crate::handler::HANDLERS;
 use crate::log::LogRecord;
-use crate::message::Pool;
 use crate::options::PeerOptions;
-use crate::waits::WaitClock;
 use event_queue::EventQueue;
 pub(crate) use event_queue::MAX_UNREAD;
 pub(crate) use life::Contest;
@@ -57,6 +54,9 @@ use life::Life;
 use mode::TrafficClassifier;
 use path::Path;
 use std::net::{IpAddr, SocketAddr};
+use suci_channels::handler::HANDLERS;
+use suci_channels::message::Pool;
+use suci_channels::waits::WaitClock;
 use suci_link::limits;
 use suci_link::rate_cap::RateCap;
 use suci_link::time::{Duration, Instant};
@@ -135,7 +135,7 @@ pub(crate) struct Peer {
     put_off: bool,
     /// Messages of groups that the last session with such messages left.
     layer_remains: Option<Box<groups::LayerRemains>>,
-    /// The [`Handler`](crate::handler::Handler)s whose messages wait, since answers to the peer
+    /// The [`Handler`](suci_channels::handler::Handler)s whose messages wait, since answers to the peer
     /// find no room.
     pub(crate) held: [bool; HANDLERS],
     /// A member of a group waits for a message of this peer.

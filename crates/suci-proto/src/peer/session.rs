@@ -3,8 +3,8 @@
 use super::suspension::Suspension;
 use crate::config::Config;
 use crate::engine::Promise;
-use crate::message::{Inbox, InboxLimits, Outbox, OutboxLimits, Pool};
 use std::collections::VecDeque;
+use suci_channels::message::{Inbox, InboxLimits, Outbox, OutboxLimits, Pool};
 use suci_link::limits::{self, MAX_RETIRED};
 use suci_link::planted;
 use suci_link::time::Instant;

@@ -1,7 +1,7 @@
 //! A node that sends to itself: properties that only show from inside the engine.
 
 use super::*;
-use crate::scheduler::Priority;
+use suci_channels::scheduler::Priority;
 
 /// Each session is promised a window: a node's session with itself waits until another session
 /// returns its window.

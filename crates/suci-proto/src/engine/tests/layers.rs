@@ -3,9 +3,9 @@
 use super::*;
 use crate::engine::{RemoteInput, SocketInput};
 use crate::event::LostCause;
-use crate::message::{IncomingInfo, Place, PlacedBy, Placement, TOO_LONG};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use suci_channels::message::{IncomingInfo, Place, PlacedBy, Placement, TOO_LONG};
 use suci_link::types::Source;
 
 const CHANNEL: ChannelId = ChannelId::of_remote(0);

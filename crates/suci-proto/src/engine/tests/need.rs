@@ -1,8 +1,8 @@
 //! The part of a receive buffer that a peer gets, by the need that its packets and reports show.
 
 use super::*;
-use crate::waits::WaitReason;
 use std::collections::VecDeque;
+use suci_channels::waits::WaitReason;
 
 const TICK: Duration = Duration::from_micros(200);
 

@@ -5,7 +5,7 @@ use super::*;
 use crate::RefusedReason;
 use crate::engine::RemoteInput;
 use crate::event::{EndReason, Side};
-use crate::message::{NOT_PERMITTED, Outcome};
+use suci_channels::message::{NOT_PERMITTED, Outcome};
 use suci_link::types::{Layer, Layers, ProtocolError};
 
 /// The handshakes of each host.

@@ -3,8 +3,8 @@
 
 use super::*;
 use crate::config::Config;
-use crate::scheduler::Priority;
 use proptest::prelude::*;
+use suci_channels::scheduler::Priority;
 use suci_link::congestion::ControllerChoice;
 use suci_link::recovery::SentFrame;
 

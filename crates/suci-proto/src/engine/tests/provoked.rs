@@ -3,9 +3,9 @@
 
 use super::*;
 use crate::peer::Connection;
-use crate::waits::WaitReason;
 use core::ops::RangeInclusive;
 use std::collections::VecDeque;
+use suci_channels::waits::WaitReason;
 use suci_link::recovery::{MAX_CONTROL, MAX_REMEMBERED, MAX_SILENT};
 use suci_link::wire::{CrcScope, Credit, Frame, Rts, put_ack};
 

@@ -2,10 +2,10 @@
 
 use super::{Contents, Permit};
 use crate::engine::Shared;
-use crate::message::{Inbox, Outbox};
 use crate::peer::connected::Connected;
 use crate::peer::{Closing, Connection, Peer, Session};
 use crate::transmit::Train;
+use suci_channels::message::{Inbox, Outbox};
 use suci_link::ack::AckNeed;
 use suci_link::recovery::{MAX_CONTROL, SentFrame};
 use suci_link::time::Instant;

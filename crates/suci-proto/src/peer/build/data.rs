@@ -2,9 +2,9 @@
 
 use super::control::PING_EVERY;
 use super::{Contents, Permit};
-use crate::message::{Outbox, SMALL};
 use crate::peer::connected::Connected;
 use crate::transmit::Train;
+use suci_channels::message::{Outbox, SMALL};
 use suci_link::recovery::{MAX_CONTROL, SentFrame};
 use suci_link::wire::{Frame, Mode};
 

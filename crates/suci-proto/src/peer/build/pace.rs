@@ -2,7 +2,7 @@
 //! function.
 
 use crate::peer::Connection;
-use crate::waits::WaitReason;
+use suci_channels::waits::WaitReason;
 use suci_link::pacer::OVERSLEEP;
 use suci_link::time::Instant;
 

@@ -39,12 +39,7 @@ impl Outbox {
 
     /// Cancels one message that has a unique token or a deadline. Returns false if part of it was
     /// sent.
-    pub(crate) fn cancel_one(
-        &mut self,
-        channel: ChannelId,
-        number: MessageNumber,
-        reason: u64,
-    ) -> bool {
+    pub fn cancel_one(&mut self, channel: ChannelId, number: MessageNumber, reason: u64) -> bool {
         let Some(&index) = self.by_id.get(&channel) else {
             return false;
         };

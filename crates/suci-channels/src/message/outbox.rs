@@ -214,7 +214,7 @@ impl Outbox {
 
     /// Plants the fault `resume-forgets-channel`: a channel is never scheduled again.
     #[cfg(suci_plant)]
-    pub(crate) fn plant_forgotten_channel(&mut self) {
+    pub fn plant_forgotten_channel(&mut self) {
         self.scheduler.plant_forgotten();
     }
 

@@ -146,7 +146,7 @@ pub struct ByClass([Held; SUMS]);
 
 impl ByClass {
     /// In place of a class: the messages that no program sends.
-    pub(crate) const INTERNAL: u8 = CLASSES as u8;
+    pub const INTERNAL: u8 = CLASSES as u8;
 
     /// Returns the messages on channels of `class`.
     #[inline]

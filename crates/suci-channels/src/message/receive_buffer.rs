@@ -10,7 +10,7 @@ use core::fmt;
 /// payload, or when the session ends before the message is complete.
 ///
 /// ```
-/// use suci_proto::ReceiveBuffer;
+/// use suci_channels::message::ReceiveBuffer;
 /// let heap = ReceiveBuffer::from(vec![0; 8]);
 /// let other = ReceiveBuffer::from_owner([0_u8; 8]);
 /// assert_eq!(heap.len(), other.len());

@@ -199,27 +199,27 @@ impl Inbox {
 
     /// Has memory for messages from `from` named by `by`. Without it, messages on
     /// [handled](ChannelId::is_handled) channels go to the program.
-    pub(crate) fn set_placement(&mut self, from: Source, by: PlacedBy) {
+    pub fn set_placement(&mut self, from: Source, by: PlacedBy) {
         self.accounts.places = Places::new(from, by);
     }
 
     /// Sets the number of its session.
-    pub(crate) fn set_session(&mut self, session: SessionNumber) {
+    pub fn set_session(&mut self, session: SessionNumber) {
         self.accounts.places.set_session(session);
     }
 
     /// Sets the layers that the peer may use, as it was told. They never become fewer.
-    pub(crate) fn set_permitted(&mut self, layers: Layers) {
+    pub fn set_permitted(&mut self, layers: Layers) {
         self.permitted = layers;
     }
 
     /// Returns the layers that the peer may use.
-    pub(crate) fn permitted(&self) -> Layers {
+    pub fn permitted(&self) -> Layers {
         self.permitted
     }
 
     /// Returns true if the peer may use this layer.
-    pub(crate) fn permits(&self, layer: Layer) -> bool {
+    pub fn permits(&self, layer: Layer) -> bool {
         self.permitted.permits(layer)
     }
 
@@ -230,7 +230,7 @@ impl Inbox {
     /// # Errors
     /// The peer broke a rule: its connection is to be closed. What was received before stays good.
     #[inline]
-    pub(crate) fn on_part(&mut self, part: &PacketPart<'_>) -> Result<(), ProtocolError> {
+    pub fn on_part(&mut self, part: &PacketPart<'_>) -> Result<(), ProtocolError> {
         match part {
             PacketPart::FrameBatch(batch) => self.on_batch(batch),
             PacketPart::Frag(frag) => self.on_frag(frag),

@@ -8,7 +8,7 @@ const SHOWN: usize = 32;
 /// Shows the first bytes of a message, and how many there are: it may have gigabytes.
 ///
 /// ```
-/// use suci_proto::message::Brief;
+/// use suci_channels::message::Brief;
 /// assert_eq!(format!("{:?}", Brief(b"a\n")), r#"b"a\n""#);
 /// assert_eq!(format!("{:?}", Brief(&[b'a'; 33])), r#"b"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa".. of 33 bytes"#);
 /// ```

@@ -10,7 +10,7 @@ use suci_link::wire::{FragHead, varint};
 /// The unsent bytes of a large message. Each packet takes as many as it holds, until something else
 /// must be sent first.
 #[derive(Clone, Debug)]
-pub(crate) struct Rest {
+pub struct Rest {
     index: usize,
     channel: ChannelId,
     message: MessageNumber,
@@ -26,20 +26,20 @@ pub(crate) struct Rest {
 
 /// Consecutive pieces of one size, each for a packet of its own.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pieces {
+pub struct Pieces {
     /// Offset of the first piece in its message.
-    pub(crate) start: u64,
+    pub start: u64,
     /// Bytes of each piece.
-    pub(crate) len: usize,
+    pub len: usize,
     /// Number of pieces: at least one.
-    pub(crate) count: usize,
+    pub count: usize,
 }
 
 impl Rest {
     /// Cuts pieces of one size for at most `most` packets with `room` bytes behind their headers.
     /// Returns `None` if the channel's round is over, or if the rest fits into one packet, which
     /// [`Outbox::next`] builds. All pieces of a call have offsets of one encoded length.
-    pub(crate) fn cut(&mut self, room: usize, most: usize) -> Option<Pieces> {
+    pub fn cut(&mut self, room: usize, most: usize) -> Option<Pieces> {
         let start = self.range.start;
         let len = self.head(start).capacity(room).filter(|len| *len > 0)?;
         // A packet counts with all of its room, as in `Outbox::fill`.
@@ -66,7 +66,7 @@ impl Rest {
 
     /// Returns the bytes of the frame's head in front of the offset. Heads differ in their offset
     /// only.
-    pub(crate) fn lead(&self) -> usize {
+    pub fn lead(&self) -> usize {
         let head = self.head(0);
         head.size(0, true).saturating_sub(1)
     }
@@ -83,12 +83,12 @@ impl Rest {
     }
 
     /// Returns the head of the piece that begins at position `start`.
-    pub(crate) fn head_at(&self, start: u64) -> FragHead<'static> {
+    pub fn head_at(&self, start: u64) -> FragHead<'static> {
         self.head(start.saturating_sub(self.first))
     }
 
     /// Returns the content of the packets with these pieces, all together.
-    pub(crate) fn sent(&self, pieces: &Pieces) -> SentFrame {
+    pub fn sent(&self, pieces: &Pieces) -> SentFrame {
         let bytes = len64(pieces.len).saturating_mul(len64(pieces.count));
         let start = self.first.saturating_add(pieces.start);
         SentFrame::Data {
@@ -103,7 +103,7 @@ impl Outbox {
     /// Returns the rest of the message from which [`next`](Self::next) would cut the next piece,
     /// after a packet that carried `frame` and nothing else. Returns `None` if something else must
     /// be sent before.
-    pub(crate) fn rest_after(&mut self, frame: &SentFrame) -> Option<Rest> {
+    pub fn rest_after(&mut self, frame: &SentFrame) -> Option<Rest> {
         let SentFrame::Data {
             channel,
             start,
@@ -130,7 +130,7 @@ impl Outbox {
     }
 
     /// Counts the pieces that were cut from `rest` as sent.
-    pub(crate) fn on_cut(&mut self, rest: &Rest) {
+    pub fn on_cut(&mut self, rest: &Rest) {
         if let Some(channel) = self.channels.get_mut(rest.index) {
             let end = rest.first.saturating_add(rest.range.start);
             channel.queue.sent_to(end);

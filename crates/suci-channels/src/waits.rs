@@ -27,10 +27,10 @@ pub enum WaitReason {
     ChannelMemory,
     /// The RTS of a large message was sent, and the receiver has not answered.
     Answer,
-    /// The program's steering function ([`Steer`](crate::Steer)) holds the messages back.
+    /// The program's steering function (`Steer`) holds the messages back.
     Steering,
     /// The rate cap that the program set holds the messages back
-    /// ([`crate::Engine::change_options`]).
+    /// (`Engine::change_options`).
     Cap,
     /// The socket of this node took no more: the device or its queue is busy.
     Socket,

@@ -67,7 +67,7 @@ impl Outbox {
 
 impl Outbox {
     /// Frees the memory of messages. Returns false if there is a message or something to report.
-    pub(crate) fn shrink(&mut self) -> bool {
+    pub fn shrink(&mut self) -> bool {
         // `has_sendable` removes scheduled channels that have nothing to send.
         let nothing = self.is_empty() && !self.has_sendable() && self.completions.is_empty();
         let told =

@@ -7,7 +7,7 @@ impl Inbox {
     /// Handles the packets behind the first of `packets`, as [`on_part`](Self::on_part) would
     /// handle their parts one by one. A packet that breaks a rule is left: it breaks the rule again
     /// when it is handled as the first of the rest. The parts of it that were handled count once.
-    pub(crate) fn on_contiguous(&mut self, packets: &mut ContiguousPackets<'_>) {
+    pub fn on_contiguous(&mut self, packets: &mut ContiguousPackets<'_>) {
         let mut messages = Messages::default();
         loop {
             if let Some((channel, message)) = packets.message()

@@ -117,7 +117,7 @@ pub struct Outgoing {
     /// open, steer and end connections.
     pub token: u64,
     /// Longest time in the queue. If no byte of the message was sent by then, it is cancelled. The
-    /// time counts from the call of [`Engine::send`](crate::Engine::send) that accepts it.
+    /// time counts from the call of `Engine::send` that accepts it.
     pub deadline: Option<Duration>,
 }
 
@@ -249,24 +249,24 @@ pub struct Completion {
     pub reason: Option<u64>,
 }
 
-/// In [`Event::NotDelivered`](crate::Event::NotDelivered): the sending program cancelled the
+/// In the event `NotDelivered`: the sending program cancelled the
 /// message.
 pub const CANCELLED: u64 = u64::MAX - 1;
 
-/// In [`Event::NotDelivered`](crate::Event::NotDelivered): none of the message had been sent when
+/// In the event `NotDelivered`: none of the message had been sent when
 /// its deadline passed.
 pub const EXPIRED: u64 = u64::MAX - 2;
 
-/// In [`Event::NotDelivered`](crate::Event::NotDelivered): the other node's file of public keys
+/// In the event `NotDelivered`: the other node's file of public keys
 /// does not permit this node the message's layer.
 pub const NOT_PERMITTED: u64 = u64::MAX - 3;
 
-/// In [`Event::NotDelivered`](crate::Event::NotDelivered): the other node permits no more channels.
+/// In the event `NotDelivered`: the other node permits no more channels.
 /// It says how many it permits when the session begins; until then this node accepts messages on
 /// more of them.
 pub const TOO_MANY_CHANNELS: u64 = u64::MAX - 4;
 
-/// In [`Event::NotDelivered`](crate::Event::NotDelivered): the message is longer than the other
+/// In the event `NotDelivered`: the message is longer than the other
 /// node takes.
 pub const TOO_LONG: u64 = u64::MAX;
 
@@ -279,7 +279,7 @@ impl Completion {
 
 /// Returns the number of these messages that were not, or not certainly, delivered, and that a
 /// program misses.
-pub(crate) fn undelivered(outcomes: &[Completion]) -> u64 {
+pub fn undelivered(outcomes: &[Completion]) -> u64 {
     let failed = |o: &&Completion| o.outcome != Outcome::Delivered && o.is_awaited();
     len64(outcomes.iter().filter(failed).count())
 }

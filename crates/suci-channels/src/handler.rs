@@ -5,7 +5,7 @@ use suci_link::types::ChannelId;
 /// A part of the library above the engine that takes the messages of its channels itself
 /// ([`ChannelId::is_handled`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Handler {
+pub enum Handler {
     /// Active messages: the program extracts them.
     Active,
     /// One-sided operations, and the answers to them.
@@ -19,11 +19,11 @@ pub(crate) enum Handler {
 }
 
 /// How many handlers there are.
-pub(crate) const HANDLERS: usize = Handler::ALL.len();
+pub const HANDLERS: usize = Handler::ALL.len();
 
 impl Handler {
     /// All handlers. Their numbers are the positions here.
-    pub(crate) const ALL: [Self; 5] = [
+    pub const ALL: [Self; 5] = [
         Self::Active,
         Self::Remote,
         Self::Membership,
@@ -32,7 +32,7 @@ impl Handler {
     ];
 
     /// Returns the handler of messages on a channel of the library.
-    pub(crate) const fn of(channel: ChannelId) -> Self {
+    pub const fn of(channel: ChannelId) -> Self {
         if channel.carries_active_messages() {
             Self::Active
         } else if channel.carries_membership() {

@@ -83,7 +83,7 @@ impl Inbox {
 
     /// Returns the next complete message for `handler`: in order per channel, channels in turn.
     /// Taking it frees memory credit.
-    pub(crate) fn pop_for(&mut self, handler: Handler) -> Option<Message> {
+    pub fn pop_for(&mut self, handler: Handler) -> Option<Message> {
         if handler == Handler::Remote {
             self.on_handled();
         }
@@ -137,7 +137,7 @@ impl Inbox {
     }
 
     /// Returns true if [`pop_for`](Self::pop_for) returns a message.
-    pub(crate) fn has_for(&self, handler: Handler) -> bool {
+    pub fn has_for(&self, handler: Handler) -> bool {
         let lists = self.for_layers.as_ref();
         lists.is_some_and(|lists| !lists.by_handler[handler as usize].is_empty())
     }
@@ -151,19 +151,19 @@ impl Inbox {
 
     /// Returns true if a message for another layer may be here.
     #[inline]
-    pub(crate) const fn may_have_for_layers(&self) -> bool {
+    pub const fn may_have_for_layers(&self) -> bool {
         self.for_layers.is_some()
     }
 
     /// Grants memory for the message that waits on a channel of a group, once there is some.
     /// Returns true if one waits that had not been granted it.
-    pub(crate) fn welcome_for_group(&mut self, channel: ChannelId) -> bool {
+    pub fn welcome_for_group(&mut self, channel: ChannelId) -> bool {
         let number = self.undecided_of_group(channel);
         number.is_some_and(|number| self.accept(channel, number, None).is_ok())
     }
 
     /// Refuses the message that waits on a channel of a group.
-    pub(crate) fn refuse_of_group(&mut self, channel: ChannelId) {
+    pub fn refuse_of_group(&mut self, channel: ChannelId) {
         if let Some(number) = self.undecided_of_group(channel) {
             let refused = self.refuse(channel, number, 0);
             debug_assert!(refused.is_ok(), "nobody decided about it");
@@ -177,7 +177,7 @@ impl Inbox {
     }
 
     /// Returns the next complete message of any group.
-    pub(crate) fn pop_of_any_group(&mut self) -> Option<Message> {
+    pub fn pop_of_any_group(&mut self) -> Option<Message> {
         self.pop_of_group(*self.for_layers.as_ref()?.groups.first()?)
     }
 
@@ -189,7 +189,7 @@ impl Inbox {
     }
 
     /// Returns the channels of groups on which a message is complete.
-    pub(crate) fn group_channels(&self) -> impl Iterator<Item = ChannelId> {
+    pub fn group_channels(&self) -> impl Iterator<Item = ChannelId> {
         let lists = self.for_layers.iter();
         lists.flat_map(|lists| lists.groups.iter().copied())
     }

@@ -22,19 +22,19 @@ impl Outbox {
     }
 
     /// Returns the layers of which messages may be sent, as far as it is known.
-    pub(crate) fn permitted(&self) -> Layers {
+    pub fn permitted(&self) -> Layers {
         self.peer_params
             .map_or(Layers::ALL, |params| params.permitted)
     }
 
     /// Returns true if messages of this layer may be sent, as far as it is known.
-    pub(crate) fn permits(&self, layer: Layer) -> bool {
+    pub fn permits(&self, layer: Layer) -> bool {
         self.permitted().permits(layer)
     }
 
     /// Notes that the program learns that the peer does not permit this layer. Returns false if it
     /// learned it in this session before.
-    pub(crate) fn note_denied(&mut self, layer: Layer) -> bool {
+    pub fn note_denied(&mut self, layer: Layer) -> bool {
         let params = self.peer_params.get_or_insert_default();
         let is_new = !params.denied.permits(layer);
         params.denied = params.denied.with(layer);

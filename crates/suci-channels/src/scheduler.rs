@@ -26,11 +26,11 @@ const QUANTUM: i32 = 4_096;
 /// other. *Within a class* all take turns, and bytes are divided by weight; none starves.
 ///
 /// ```
-/// use suci_proto::Priority;
+/// use suci_channels::scheduler::Priority;
 /// let urgent = Priority::new(6, Priority::DEFAULT.weight())?;
 /// assert!(urgent.class() > Priority::default().class());
 /// assert!(Priority::new(8, 1).is_err() && Priority::new(0, 0).is_err());
-/// # Ok::<(), suci_proto::PriorityError>(())
+/// # Ok::<(), suci_channels::scheduler::PriorityError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Priority {
@@ -93,7 +93,7 @@ impl Default for Priority {
 
 /// The flows that have something to do, in the order in which they are served.
 #[derive(Debug, Default)]
-pub(crate) struct Scheduler {
+pub struct Scheduler {
     /// The last of each ring, whose next is the first; zero where the ring is empty.
     last: [u32; CLASSES],
     /// A bit for each ring that is not empty.
@@ -124,7 +124,7 @@ impl SchedulerEntry {
 
 impl Scheduler {
     /// Changes a flow's priority. In its new class it begins at the end.
-    pub(crate) fn set_priority(&mut self, flow: usize, priority: Priority) {
+    pub fn set_priority(&mut self, flow: usize, priority: Priority) {
         let listed = self.remove(flow);
         self.entry(flow).priority = priority;
         if listed {
@@ -133,7 +133,7 @@ impl Scheduler {
     }
 
     /// Returns the priority of a flow.
-    pub(crate) fn priority(&self, flow: usize) -> Priority {
+    pub fn priority(&self, flow: usize) -> Priority {
         self.entries
             .get(flow)
             .map_or(Priority::DEFAULT, |e| e.priority)
@@ -142,7 +142,7 @@ impl Scheduler {
     /// Lists a flow that has something to do at the end of its class, unless it is listed already.
     /// Returns that class.
     #[inline]
-    pub(crate) fn add(&mut self, flow: usize) -> u8 {
+    pub fn add(&mut self, flow: usize) -> u8 {
         #[cfg(suci_plant)]
         if self.forgotten.contains(&flow) {
             return self.priority(flow).class;
@@ -181,16 +181,18 @@ impl Scheduler {
     }
 
     #[inline]
-    pub(crate) fn is_listed(&self, flow: usize) -> bool {
+    /// Returns true if the flow waits for its turn.
+    pub fn is_listed(&self, flow: usize) -> bool {
         self.entries.get(flow).is_some_and(|e| e.listed)
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Returns true if no flow waits for its turn.
+    pub fn is_empty(&self) -> bool {
         self.occupied == 0
     }
 
     /// Returns the only listed flow, if exactly one is listed.
-    pub(crate) fn only(&self) -> Option<usize> {
+    pub fn only(&self) -> Option<usize> {
         let (last, entry) = self.last()?;
         let alone = self.occupied.is_power_of_two() && entry.next as usize == last;
         alone.then_some(last)
@@ -198,7 +200,7 @@ impl Scheduler {
 
     /// Returns the flow whose turn it is.
     #[inline]
-    pub(crate) fn front(&mut self) -> Option<usize> {
+    pub fn front(&mut self) -> Option<usize> {
         let class = usize::from(self.front_class()?);
         loop {
             let first = self.entries.get(self.last[class] as usize)?.next;
@@ -214,7 +216,7 @@ impl Scheduler {
     }
 
     /// Returns true if the first flow is the only one in its class.
-    pub(crate) fn is_front_alone(&self) -> bool {
+    pub fn is_front_alone(&self) -> bool {
         self.last()
             .is_some_and(|(last, entry)| entry.next as usize == last)
     }
@@ -226,20 +228,20 @@ impl Scheduler {
     }
 
     /// Returns the bytes that `flow` may still send in its turn.
-    pub(crate) fn left(&self, flow: usize) -> i64 {
+    pub fn left(&self, flow: usize) -> i64 {
         self.entries
             .get(flow)
             .map_or(0, |entry| i64::from(entry.left))
     }
 
     /// Returns the class whose turn it is.
-    pub(crate) fn front_class(&self) -> Option<u8> {
+    pub fn front_class(&self) -> Option<u8> {
         self.occupied.checked_ilog2().map(|class| class as u8)
     }
 
     /// Charges `bytes` to the first flow, which sent them. When its turn is over, it moves to the
     /// end of its class.
-    pub(crate) fn charge(&mut self, bytes: usize) {
+    pub fn charge(&mut self, bytes: usize) {
         let Some((first, entry)) = self.first() else {
             return;
         };
@@ -250,14 +252,14 @@ impl Scheduler {
     }
 
     /// Charges `bytes` that a flow sent out of its turn to its next turns.
-    pub(crate) fn debit(&mut self, flow: usize, bytes: usize) {
+    pub fn debit(&mut self, flow: usize, bytes: usize) {
         if let Some(entry) = self.entries.get_mut(flow) {
             entry.charge(bytes);
         }
     }
 
     /// Charges `bytes` to the first flow, and removes it: it has nothing more to do.
-    pub(crate) fn finish_front(&mut self, bytes: usize) {
+    pub fn finish_front(&mut self, bytes: usize) {
         if let Some((_, entry)) = self.first() {
             entry.charge(bytes);
         }
@@ -266,7 +268,7 @@ impl Scheduler {
 
     /// Ends the turn of the first flow, even if bytes are left of it, and moves it to the end of
     /// its class.
-    pub(crate) fn pass(&mut self) {
+    pub fn pass(&mut self) {
         if let Some((first, _)) = self.first() {
             self.rotate(first);
         }
@@ -274,7 +276,7 @@ impl Scheduler {
 
     /// Removes the first flow, which has nothing more to do. It forfeits the rest of its turn;
     /// bytes that it owes stay.
-    pub(crate) fn drop_front(&mut self) {
+    pub fn drop_front(&mut self) {
         let Some(class) = self.front_class() else {
             return;
         };
@@ -307,21 +309,21 @@ impl Scheduler {
     }
 
     /// Resets a flow that is given up: its next user begins with the defaults.
-    pub(crate) fn forget(&mut self, flow: usize) {
+    pub fn forget(&mut self, flow: usize) {
         self.remove(flow);
         *self.entry(flow) = SchedulerEntry::default();
     }
 
     /// Plants the fault `resume-forgets-channel`: the first flow never has a turn again.
     #[cfg(suci_plant)]
-    pub(crate) fn plant_forgotten(&mut self) {
+    pub fn plant_forgotten(&mut self) {
         let first = self.front();
         self.drop_front();
         self.forgotten.extend(first);
     }
 
     /// Returns the flows that have something to do, in the order of their turns.
-    pub(crate) fn flows(&self) -> impl Iterator<Item = usize> {
+    pub fn flows(&self) -> impl Iterator<Item = usize> {
         let classes = (0..CLASSES as u8).rev();
         let occupied = classes.filter(|class| self.occupied & bit(*class) != 0);
         occupied.flat_map(|class| {
@@ -335,14 +337,14 @@ impl Scheduler {
     }
 
     /// Moves a flow that had its turn out of order to the end of its class. Not for the hot path.
-    pub(crate) fn send_back(&mut self, flow: usize) {
+    pub fn send_back(&mut self, flow: usize) {
         if self.remove(flow) {
             self.add(flow);
         }
     }
 
     /// Removes a flow from its ring. Returns whether it was listed. Not for the hot path.
-    pub(crate) fn remove(&mut self, flow: usize) -> bool {
+    pub fn remove(&mut self, flow: usize) -> bool {
         let entry = self.entry(flow);
         let (class, listed) = (entry.priority.class, entry.listed);
         let next = core::mem::take(&mut entry.next);

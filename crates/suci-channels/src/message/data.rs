@@ -99,7 +99,7 @@ impl Data {
     }
 
     /// Returns the number of bytes that were received, wherever they are.
-    pub(crate) fn received(&self) -> u64 {
+    pub fn received(&self) -> u64 {
         self.placed().unwrap_or(self.len() as u64)
     }
 

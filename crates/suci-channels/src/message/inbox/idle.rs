@@ -13,7 +13,7 @@ impl Inbox {
 
     /// Frees the memory of messages. Returns false if a message is here or expected, or an answer
     /// must be sent.
-    pub(crate) fn shrink(&mut self) -> bool {
+    pub fn shrink(&mut self) -> bool {
         let nothing = self.waiting.is_empty()
             && self.incoming.is_empty()
             && self.unreported.is_empty()
