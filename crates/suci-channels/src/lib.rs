@@ -5,12 +5,12 @@
 //! | [`message`] | which bytes of which message are next, and which messages are complete? |
 //! | [`scheduler`] | whose turn is it? |
 //! | [`waits`] | what do messages wait for? |
-//! | [`handler`] | which part of the library takes the messages of a channel? |
+//! | [`port`] | which layer takes the messages of a channel? |
 //!
 //! A session outlives its connections ([`suci_link`]), and none of its state is named by packets.
 #![forbid(unsafe_code)]
 
-pub mod handler;
 pub mod message;
+pub mod port;
 pub mod scheduler;
 pub mod waits;

@@ -1,6 +1,7 @@
 //! Configuration: plain data with documented defaults, validated once.
 
 use suci_channels::message::PlacedBy;
+use suci_channels::port::Ports;
 use suci_link::congestion::ControllerChoice;
 use suci_link::limits;
 use suci_link::security::{PhaseLimit, Security};
@@ -90,9 +91,11 @@ pub struct Config {
     /// The congestion controller that connections begin with; default [`ControllerChoice::Auto`].
     /// [`PeerOptions`](crate::PeerOptions) change it for one peer.
     pub controller: ControllerChoice,
-    /// Names memory for messages that begin; default none. Then the node has no layers whose
-    /// messages go to handlers: they go to the program.
+    /// Names memory for messages that begin; default none.
     pub placement: PlacedBy,
+    /// The ports at which layers take their input ([`Engine::poll_port`](crate::Engine::poll_port));
+    /// default none. Messages for others go to the program.
+    pub ports: Ports,
     /// Number of a connection's first packet; default 0. Tests begin near 2^64.
     pub first_packet_number: u64,
 }
@@ -122,6 +125,7 @@ impl Default for Config {
             rate_cap: None,
             controller: ControllerChoice::Auto,
             placement: PlacedBy::default(),
+            ports: Ports::default(),
             first_packet_number: 0,
         }
     }

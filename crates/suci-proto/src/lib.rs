@@ -48,8 +48,8 @@ pub use counters::{Counters, Link, PeerInfo, PeerStats, RouteCounters, Traffic};
 pub use credit::ShareStats;
 pub use engine::{
     CallError, CallId, CallResult, Engine, Identity, IncomingError, Lease, MemberChange,
-    MemberState, OptionsError, PeerError, ProcessEnd, RemoteInput, Renewal, RouteQuery,
-    RoutedPacket, SendError, SocketInput, TX_BUDGET, Undelivered,
+    MemberState, OptionsError, PeerError, PortInput, ProcessEnd, Renewal, RouteQuery, RoutedPacket,
+    SendError, TX_BUDGET, Undelivered,
 };
 pub use event::{
     EndReason, Event, LostCause, MessageOutcome, RefusedReason, Side, UNNUMBERED, Unreachable,
@@ -63,6 +63,7 @@ pub use suci_channels::message::{
     CANCELLED, Data, EXPIRED, LentMemory, Message, NOT_PERMITTED, Outcome, Outgoing, Place,
     PlacedBy, Placement, ReceiveBuffer, SMALL, SmallOutgoing, TOO_LONG, TOO_MANY_CHANNELS,
 };
+pub use suci_channels::port::{Port, Ports};
 pub use suci_channels::scheduler::{CLASSES, Priority, PriorityError};
 pub use suci_channels::waits::{WaitClock, WaitReason, Waited, Waits};
 pub use transmit::{Transmit, TransmitResult};

@@ -219,8 +219,6 @@ impl GroupProgram {
 
     /// Carries operations on, as a driver does before it sends.
     pub fn serve(&mut self, engine: &mut Engine, now: Instant) {
-        // There are no one-sided operations to be told of ends.
-        while engine.poll_remote().is_some() {}
         if !self.served.is_empty() || engine.has_late_of_group() {
             self.served.progress(&mut DrivenEngine { engine, now });
         }

@@ -1,13 +1,11 @@
 //! Members of a cluster: each process joins through the first hosts and is told of the others.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use suci_layers::membership::{Membership, Record, Settings, SharedMembership};
-use suci_proto::message::IncomingInfo;
 use suci_proto::time::Instant;
-use suci_proto::types::{NodeId, Source};
-use suci_proto::{Engine, Event, Identity, Place, PlacedBy, Placement};
+use suci_proto::types::NodeId;
+use suci_proto::{Engine, Event, Identity, Port};
 
 use crate::network::Network;
 use crate::oracle::{Kind, Verdict, broken};
@@ -20,21 +18,6 @@ pub struct MemberProgram {
     own: Identity,
     shared: SharedMembership,
     next_at: Instant,
-}
-
-/// Names no memory: the engine then hands messages of layers to their handlers.
-struct NoPlaces;
-
-impl Placement for NoPlaces {
-    fn place(&self, _: Source, _: &IncomingInfo) -> Place {
-        Place::Own
-    }
-}
-
-/// Returns where the engine of a member asks for the places of messages.
-#[must_use]
-pub fn placement() -> PlacedBy {
-    PlacedBy::new(Arc::new(NoPlaces))
 }
 
 impl MemberProgram {
@@ -65,9 +48,7 @@ impl MemberProgram {
 
     /// Does what is due, as a driver does before it sends.
     pub fn serve(&mut self, engine: &mut Engine, now: Instant) {
-        // There are no one-sided operations to be told of ends.
-        while engine.poll_remote().is_some() {}
-        if now >= self.next_at || engine.has_membership() {
+        if now >= self.next_at || engine.has_port_input(Port::Membership) {
             self.shared.serve(engine, now, |_| true);
             self.next_at = self.shared.next_at();
         }

@@ -9,7 +9,7 @@ use suci_layers::routes::{Behind, CARRIED};
 use suci_proto::time::{Duration, Instant, earlier, nanos};
 use suci_proto::types::{ChannelId, Kind as MessageKind, NodeId};
 use suci_proto::{
-    Engine, Event, Outgoing, SendError, TX_BUDGET, TransmitResult, Undelivered, Unreachable,
+    Engine, Event, Outgoing, Port, SendError, TX_BUDGET, TransmitResult, Undelivered, Unreachable,
 };
 
 use crate::groups::GroupProgram;
@@ -345,7 +345,7 @@ impl Process {
         let visit = self.next_visit.max(self.consumes_from);
         let visit = (visit > now).then_some(visit);
         let retry = blocked.then_some(self.blocked_until);
-        let input = self.engine.has_remote_input() || self.has_socket_input();
+        let input = self.engine.has_port_input(Port::Remote) || self.has_socket_input();
         let more = self.tx_incomplete || input;
         let rest = more.then_some(self.busy_until);
         [
@@ -365,7 +365,7 @@ impl Process {
 
     /// Returns true if messages of sockets wait for the layer.
     fn has_socket_input(&self) -> bool {
-        self.sockets.is_some() && self.engine.has_socket_input()
+        self.sockets.is_some() && self.engine.has_port_input(Port::Sockets)
     }
 
     /// Audits the peers that this cycle touched, or all of them.

@@ -6,7 +6,7 @@ use crate::scheduler::Scheduler;
 use crate::steering::Will;
 use suci_proto::time::Duration;
 use suci_proto::wire::Mode;
-use suci_proto::{Config, Priority};
+use suci_proto::{Config, Port, Ports, Priority};
 
 /// The faults of the network. Chances are parts per million of packets.
 #[derive(Clone, Debug)]
@@ -427,10 +427,17 @@ impl Options {
         }
     }
 
-    /// Returns true if layers without one-sided operations have messages.
+    /// Returns the ports of layers that take messages, those of one-sided operations if `remote`.
     #[must_use]
-    pub fn has_other_layers(&self) -> bool {
-        self.seeds > 0 || self.sockets.is_some() || self.topology.is_some()
+    pub fn ports(&self, remote: bool) -> Ports {
+        let open = [
+            (Port::Remote, remote),
+            (Port::Membership, self.seeds > 0),
+            (Port::Sockets, self.sockets.is_some()),
+            (Port::Forwarded, self.topology.is_some()),
+        ];
+        let open = open.into_iter().filter(|(_, is_open)| *is_open);
+        open.fold(Ports::default(), |ports, (port, _)| ports.with(port))
     }
 
     /// Returns all hosts, duplicates included.

@@ -9,7 +9,7 @@ use suci_layers::remote::{
 };
 use suci_proto::time::{Duration, Instant, nanos};
 use suci_proto::types::NodeId;
-use suci_proto::{Engine, PlacedBy};
+use suci_proto::{Engine, PlacedBy, Port};
 
 use crate::options::RemotePlan;
 use crate::oracle::remote::{
@@ -116,7 +116,7 @@ impl RemoteProgram {
     /// # Errors
     /// The promise that broke.
     pub fn serve(&mut self, engine: &mut Engine, now: Instant) -> Verdict {
-        if self.waits || engine.has_remote_input() {
+        if self.waits || engine.has_port_input(Port::Remote) {
             self.serve_now(engine, now);
         }
         self.oracle.lock().verdict()
@@ -150,7 +150,7 @@ impl RemoteProgram {
         }
         // The program must know of the sessions that ended: otherwise it is not known which
         // operations end with them.
-        while engine.has_remote_input() {
+        while engine.has_port_input(Port::Remote) {
             self.serve_now(engine, now);
         }
         if at_end {

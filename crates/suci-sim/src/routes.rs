@@ -7,6 +7,7 @@ use suci_layers::routes::{
     Behind, Delivery, LOOK_EVERY, Router, RouterSettings, Routes, SharedRouter,
 };
 use suci_proto::Engine;
+use suci_proto::Port;
 use suci_proto::time::{Duration, Instant};
 use suci_proto::types::NodeId;
 
@@ -124,10 +125,8 @@ impl RouteProgram {
 
     /// Takes packets of neighbours, sends those of others on, and returns those for this node.
     pub fn serve(&mut self, engine: &mut Engine, now: Instant) -> Vec<Delivery> {
-        // There are no one-sided operations and no sockets to be told of ends.
-        while engine.poll_remote().is_some() || engine.poll_sockets().is_some() {}
         let mut deliveries = Vec::new();
-        while engine.has_forwarded() {
+        while engine.has_port_input(Port::Forwarded) {
             self.look(engine, now);
             deliveries.extend(self.router.serve(engine, now, |_| true).deliveries);
         }

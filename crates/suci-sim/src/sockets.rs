@@ -16,7 +16,7 @@ use suci_layers::sockets::{
 };
 use suci_proto::time::{Duration, Instant, nanos};
 use suci_proto::types::NodeId;
-use suci_proto::{Engine, Event, Outgoing};
+use suci_proto::{Engine, Event, Outgoing, Port};
 
 use crate::options::SocketPlan;
 use crate::oracle::sockets::{End, SharedSocketOracle, check_left, content};
@@ -308,10 +308,8 @@ impl SocketProgram {
 
     /// Serves the layer, as a driver does before it sends.
     pub fn serve(&mut self, engine: &mut Engine, now: Instant) {
-        // Nobody here uses one-sided operations.
-        while engine.poll_remote().is_some() {}
         if self.is_silent() {
-            while engine.poll_sockets().is_some() {}
+            while engine.poll_port(Port::Sockets).is_some() {}
             return;
         }
         let left = self.table.serve(|table| table.has_output());
@@ -676,7 +674,8 @@ impl SocketProgram {
 
 #[cfg(test)]
 mod tests {
-    use suci_proto::{Message, SocketInput};
+    use suci_proto::types::{SessionNumber, Source};
+    use suci_proto::{Message, PortInput};
 
     use super::*;
 
@@ -698,7 +697,8 @@ mod tests {
                 user_header: outgoing.user_header,
                 payload: outgoing.payload.into(),
             };
-            let input = SocketInput::Message(NodeId(from.1), message);
+            let (node, session) = (NodeId(from.1), SessionNumber(0));
+            let input = PortInput::Message(Source { node, session }, message);
             to.serve(|sockets| sockets.on_input(Instant::ZERO, input));
         }
     }

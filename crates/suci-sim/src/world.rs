@@ -16,7 +16,7 @@ use suci_proto::{AcceptPolicy, Engine, Event, Identity};
 
 use crate::groups::GroupProgram;
 use crate::hostile::Hostile;
-use crate::membership::{self, MemberProgram};
+use crate::membership::MemberProgram;
 use crate::network::Network;
 use crate::node::{Context, Process};
 use crate::options::{Consume, Drive, Options, Step};
@@ -388,9 +388,8 @@ impl World {
             config.placement = remote.placement();
         } else if let Some(groups) = &groups {
             config.placement = groups.placement();
-        } else if self.options.has_other_layers() {
-            config.placement = membership::placement();
         }
+        config.ports = self.options.ports(remote.is_some());
         if config.unattended {
             self.oracle.is_unattended(id);
         }

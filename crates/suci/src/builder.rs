@@ -39,7 +39,9 @@ use suci_net::fault::FaultSpec;
 use suci_net::udp::{Udp, UdpOptions};
 use suci_proto::types::{Incarnation, NodeId};
 use suci_proto::wire::Mode;
-use suci_proto::{AcceptPolicy, Config, ConfigError, ControllerChoice, Engine, Identity, PlacedBy};
+use suci_proto::{
+    AcceptPolicy, Config, ConfigError, ControllerChoice, Engine, Identity, PlacedBy, Ports,
+};
 
 /// Address at which a node listens if neither an address nor a book entry is given: a port that the
 /// system chooses.
@@ -783,6 +785,7 @@ impl NodeBuilder {
         let places = Arc::new(Places::new(regions.clone()));
         let config = Config {
             placement: PlacedBy::new(places.clone()),
+            ports: Ports::ALL,
             ..config.clone()
         };
         let mut engine = Engine::new(config, identity, seed, buffer, Clock.now())?;

@@ -29,7 +29,7 @@ use super::packed_queue::PackedQueueCache;
 use super::placement::{PlacedBy, Places};
 use super::pool::{Chunk, Pool};
 use super::slot::SlotCache;
-use crate::handler::{HANDLERS, Handler};
+use crate::port::{PORTS, Port, Ports};
 use crate::scheduler::{Priority, Scheduler};
 use slab::Slab;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -96,6 +96,8 @@ pub struct Inbox {
     refusals: BTreeMap<ChannelId, Announcement>,
     /// The layers that the peer may use.
     permitted: Layers,
+    /// Where messages of layers wait.
+    ports: Ports,
     /// Channels that the peer finished and whose messages the program took.
     finished: Finished,
     /// Channels in `finished` whose end was not reported to the program yet.
@@ -138,8 +140,8 @@ pub struct Inbox {
 struct ForLayers {
     /// Those of groups.
     groups: BTreeSet<ChannelId>,
-    /// Those of each [`Handler`], in order.
-    by_handler: [VecDeque<ChannelId>; HANDLERS],
+    /// Those of each [`Port`], in order.
+    by_port: [VecDeque<ChannelId>; PORTS],
     /// The channel of the last message about one-sided operations. The layer is asked about the
     /// message that is announced there once it has handled that one.
     handled: Option<ChannelId>,
@@ -178,6 +180,7 @@ impl Inbox {
             cold: ColdChannels::default(),
             refusals: BTreeMap::new(),
             permitted: Layers::ALL,
+            ports: Ports::default(),
             finished: Finished::default(),
             unreported: Finished::default(),
             opened: 0,
@@ -197,10 +200,11 @@ impl Inbox {
         }
     }
 
-    /// Has memory for messages from `from` named by `by`. Without it, messages on
-    /// [handled](ChannelId::is_handled) channels go to the program.
-    pub fn set_placement(&mut self, from: Source, by: PlacedBy) {
+    /// Has memory for messages from `from` named by `by`, and messages of layers wait at these
+    /// ports. At others they go to the program.
+    pub fn set_layers(&mut self, from: Source, by: PlacedBy, ports: Ports) {
         self.accounts.places = Places::new(from, by);
+        self.ports = ports;
     }
 
     /// Sets the number of its session.
@@ -223,7 +227,7 @@ impl Inbox {
         self.permitted.permits(layer)
     }
 
-    // ---- handlers
+    // ---- ports
 
     /// Handles a part of a packet that carries messages.
     ///
@@ -590,7 +594,7 @@ impl Inbox {
                 && !core::mem::replace(&mut channel.listed.handled, true)
             {
                 let lists = self.for_layers.get_or_insert_default();
-                lists.by_handler[Handler::of(id) as usize].push_back(id);
+                lists.by_port[Port::of(id) as usize].push_back(id);
             }
         } else if !id.carries_replies() {
             self.ready.add(index);
@@ -601,9 +605,9 @@ impl Inbox {
         }
     }
 
-    /// Returns true if messages on the channel go to a handler.
+    /// Returns true if messages on the channel go to a layer.
     fn is_handled(&self, channel: ChannelId) -> bool {
-        channel.is_handled() && self.accounts.places.is_some()
+        channel.is_handled() && self.ports.has(Port::of(channel))
     }
 
     fn list_answer(&mut self, index: usize) {

@@ -9,7 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use suci_proto::time::Instant;
 use suci_proto::types::{ChannelId, Incarnation, Kind, MessageNumber, NodeId, SessionNumber};
-use suci_proto::{Engine, Link, LostCause, MemberChange, MemberState, Outgoing, SendError};
+use suci_proto::{
+    Engine, Link, LostCause, MemberChange, MemberState, Outgoing, Port, PortInput, SendError,
+};
 
 /// The kind of all messages of this layer.
 const KIND: Kind = Kind(64);
@@ -70,7 +72,7 @@ impl SharedMembership {
     }
 
     /// Takes what members sent, does what is due, and sends. Call it if
-    /// [`Engine::has_membership`] and at [`next_at`](Self::next_at). `serves` tells the nodes that
+    /// [`Engine::has_port_input`] and at [`next_at`](Self::next_at). `serves` tells the nodes that
     /// the engine serves.
     pub fn serve(
         &self,
@@ -151,8 +153,12 @@ impl MembershipLayer {
     /// Takes messages.
     fn take(&mut self, engine: &mut Engine, now: Instant, serves: &impl Fn(NodeId) -> bool) {
         for _ in 0..BUDGET {
-            let Some((from, message)) = engine.recv_membership() else {
-                return;
+            let (from, message) = match engine.poll_port(Port::Membership) {
+                Some(PortInput::Message(from, message) | PortInput::Last(from, message)) => {
+                    (from, message)
+                }
+                Some(_) => continue,
+                None => return,
             };
             let live = |node| match serves(node) {
                 true => engine.member_state(node).and_then(|it| process_up(&it)),

@@ -11,8 +11,8 @@ use suci_proto::message::{Held, IncomingInfo};
 use suci_proto::time::Instant;
 use suci_proto::types::{MessageNumber, NodeId, Source};
 use suci_proto::{
-    Engine, LentMemory, LostCause, Message, NOT_PERMITTED, Outgoing, Place, ReceiveBuffer,
-    RemoteInput, SendError,
+    Engine, LentMemory, LostCause, Message, NOT_PERMITTED, Outgoing, Place, Port, PortInput,
+    ReceiveBuffer, SendError,
 };
 
 /// Most messages of one call of [`SharedLayer::serve`], beside those of sessions that ended.
@@ -158,17 +158,17 @@ impl Layer {
     }
 
     /// Takes what the engine has for the layer. Returns the node whose operations ended.
-    fn on_input(&mut self, input: RemoteInput, engine: &mut Engine) -> Option<NodeId> {
+    fn on_input(&mut self, input: PortInput, engine: &mut Engine) -> Option<NodeId> {
         match input {
-            RemoteInput::Last(from, message) => self.on_message(from, &message, true),
-            RemoteInput::Message(from, message) => {
+            PortInput::Last(from, message) => self.on_message(from, &message, true),
+            PortInput::Message(from, message) => {
                 self.on_message(from, &message, false);
                 if !self.target.takes(from.node) {
-                    engine.hold_remote(from.node, true);
+                    engine.hold_port(Port::Remote, from.node, true);
                     self.held.insert(from.node);
                 }
             }
-            RemoteInput::Refused {
+            PortInput::Refused {
                 node,
                 channel,
                 token,
@@ -184,20 +184,21 @@ impl Layer {
                     initiator.undelivered(node, token, cause);
                 }
             }
-            RemoteInput::Ended(node, session, _) => {
+            PortInput::Ended(node, session, _) => {
                 self.target.ended(Source { node, session });
                 self.answers.remove(&node);
                 self.initiators()
                     .for_each(|initiator| initiator.ended(node));
                 return Some(node);
             }
-            RemoteInput::Lost(node, LostCause::ProcessDied) => {
+            PortInput::Lost(node, LostCause::ProcessDied) => {
                 self.initiators()
                     .for_each(|initiator| initiator.ended(node));
                 return Some(node);
             }
             // It may answer again.
-            RemoteInput::Lost(..) => {}
+            PortInput::Lost(..) | PortInput::NoProcess(_) | PortInput::NoWay(_) => {}
+            PortInput::Up(_) => {}
         }
         None
     }
@@ -276,7 +277,7 @@ impl Layer {
         self.held.retain(|node| {
             let held = !target.takes(*node);
             if !held {
-                engine.hold_remote(*node, false);
+                engine.hold_port(Port::Remote, *node, false);
             }
             held
         });
@@ -446,7 +447,7 @@ impl SharedLayer {
 
     /// Serves other nodes' operations at this node, takes the answers to this node's, and sends.
     /// Takes no more messages of open sessions once `has_time` returns false. Call it again at once
-    /// if [`Engine::has_remote_input`].
+    /// if [`Engine::has_port_input`].
     ///
     /// It sends only when the layer knows of each session that ended. Otherwise an answer to a
     /// request of an ended session would go into the next one. A new process numbers its operations
@@ -458,11 +459,11 @@ impl SharedLayer {
         mut has_time: impl FnMut() -> bool,
     ) -> Served {
         let (mut ended, mut taken) = (Vec::new(), 0);
-        while engine.has_remote_news() || (taken < BUDGET && has_time()) {
+        while engine.has_port_news(Port::Remote) || (taken < BUDGET && has_time()) {
             taken += 1;
             // Taking a message may ask the layer where the next one goes, so the layer is locked
             // only afterwards.
-            let Some(input) = engine.poll_remote() else {
+            let Some(input) = engine.poll_port(Port::Remote) else {
                 break;
             };
             ended.extend(self.lock().on_input(input, engine));

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use suci_proto::time::{Duration, Instant};
 use suci_proto::types::{ChannelId, NodeId};
-use suci_proto::{Engine, Outgoing, RoutedPacket, SendError};
+use suci_proto::{Engine, Outgoing, Port, PortInput, RoutedPacket, SendError};
 
 /// Most packets that wait for a neighbour on one channel, or are not acknowledged. More are
 /// dropped: packets that wait long are repeated by their sender in any case.
@@ -142,9 +142,10 @@ impl SharedRouter {
         let mut router = self.lock();
         let mut output = RoutedOutput::default();
         for _ in 0..BUDGET {
-            let Some((from, message)) = engine.recv_forwarded() else {
+            let Some(PortInput::Message(from, message)) = engine.poll_port(Port::Forwarded) else {
                 break;
             };
+            let from = from.node;
             match router.receive(from, is_carried(engine, from), &message) {
                 Step::Deliver(source) => {
                     engine.count_routed(RoutedPacket::Received);

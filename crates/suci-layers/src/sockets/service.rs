@@ -4,7 +4,7 @@ use super::Sockets;
 use std::collections::BTreeSet;
 use suci_proto::time::Instant;
 use suci_proto::types::NodeId;
-use suci_proto::{Engine, Outgoing, SendError, SocketInput};
+use suci_proto::{Engine, Outgoing, Port, PortInput, SendError};
 
 /// A table of sockets that a driver may share with calls of the program.
 pub trait SharedSockets {
@@ -44,7 +44,7 @@ impl SocketService {
     /// calls of the program left.
     #[must_use]
     pub fn has_work(&self, engine: &Engine, now: Instant) -> bool {
-        self.waits || engine.has_socket_input() || self.due.is_some_and(|at| at <= now)
+        self.waits || engine.has_port_input(Port::Sockets) || self.due.is_some_and(|at| at <= now)
     }
 
     /// Takes what came for the sockets as long as `goes_on` returns true, and sends. It never
@@ -59,12 +59,12 @@ impl SocketService {
         now: Instant,
         mut goes_on: impl FnMut() -> bool,
     ) {
-        while engine.has_socket_news() || goes_on() {
-            let Some(input) = engine.poll_sockets() else {
+        while engine.has_port_news(Port::Sockets) || goes_on() {
+            let Some(input) = engine.poll_port(Port::Sockets) else {
                 break;
             };
             let from = match &input {
-                SocketInput::Message(from, _) => Some(*from),
+                PortInput::Message(from, _) => Some(from.node),
                 _ => None,
             };
             let takes = table.serve(|sockets| {
@@ -72,7 +72,7 @@ impl SocketService {
                 from.is_none_or(|node| sockets.takes(node))
             });
             if let Some(node) = from.filter(|_| !takes) {
-                engine.hold_sockets(node, true);
+                engine.hold_port(Port::Sockets, node, true);
                 self.held.push(node);
             }
         }
@@ -89,7 +89,7 @@ impl SocketService {
             self.held.retain(|node| {
                 let held = !sockets.takes(*node);
                 if !held {
-                    engine.hold_sockets(*node, false);
+                    engine.hold_port(Port::Sockets, *node, false);
                 }
                 held
             });

@@ -19,7 +19,7 @@ use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use suci_proto::time::Instant;
 use suci_proto::types::{ChannelId, NodeId};
-use suci_proto::{Outgoing, SocketInput};
+use suci_proto::{NOT_PERMITTED, Outgoing, PortInput};
 
 /// No connection can be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -412,18 +412,24 @@ impl Sockets {
     // ---- the driver's calls
 
     /// Handles what the engine has for the layer.
-    pub fn on_input(&mut self, now: Instant, input: SocketInput) {
+    pub fn on_input(&mut self, now: Instant, input: PortInput) {
         match input {
-            SocketInput::Message(from, message) => self.on_message(now, from, message),
-            SocketInput::Up(node) => self.forget_lost(node),
-            SocketInput::Lost(node, cause) => self.on_lost(node, cause),
-            SocketInput::NoProcess(node) => self.on_absent(node, ConnectionFailure::NoProcess),
-            SocketInput::NoWay(node) => self.on_absent(node, ConnectionFailure::Unreachable),
-            SocketInput::Refused(node) => {
+            PortInput::Message(from, message) | PortInput::Last(from, message) => {
+                self.on_message(now, from.node, message);
+            }
+            PortInput::Up(node) => self.forget_lost(node),
+            PortInput::Lost(node, cause) => self.on_lost(node, cause),
+            PortInput::NoProcess(node) => self.on_absent(node, ConnectionFailure::NoProcess),
+            PortInput::NoWay(node) => self.on_absent(node, ConnectionFailure::Unreachable),
+            PortInput::Refused {
+                node,
+                reason: NOT_PERMITTED,
+                ..
+            } => self.on_denied(node),
+            PortInput::Refused { node, .. } => {
                 self.fail_all(node, ConnectionFailure::Reset, ConnectionFailure::Reset)
             }
-            SocketInput::Denied(node) => self.on_denied(node),
-            SocketInput::Ended(node, reason) => {
+            PortInput::Ended(node, _, reason) => {
                 self.forget_lost(node);
                 self.on_ended(node, reason);
             }

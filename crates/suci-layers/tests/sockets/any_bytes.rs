@@ -8,8 +8,8 @@
 use std::collections::BTreeSet;
 use suci_layers::sockets::{Address, MEMORY, Packet, SocketId, SocketKind, Sockets};
 use suci_proto::time::Instant;
-use suci_proto::types::{ChannelId, Kind, NodeId};
-use suci_proto::{Data, EndReason, LostCause, Message, SocketInput};
+use suci_proto::types::{ChannelId, Kind, NodeId, SessionNumber, Source};
+use suci_proto::{Data, EndReason, LostCause, Message, PortInput};
 
 const BACKLOG: usize = 3;
 const PORTS: [(u16, SocketKind); 2] = [(7, SocketKind::Messages), (8, SocketKind::Stream)];
@@ -80,9 +80,10 @@ impl Table {
             user_header: header.to_vec().into(),
             payload: Data::from(bytes::Bytes::copy_from_slice(header)),
         };
-        let now = Instant::from_nanos(self.now);
+        let (now, session) = (Instant::from_nanos(self.now), SessionNumber(0));
+        let from = Source { node, session };
         self.sockets
-            .on_input(now, SocketInput::Message(node, message));
+            .on_input(now, PortInput::Message(from, message));
     }
 
     /// A call of the program, or news of the engine.
@@ -109,15 +110,27 @@ impl Table {
                 sockets.close(id);
                 // It stays in the table until the peer answers.
             }
-            6 => sockets.on_input(now, SocketInput::Lost(node, LostCause::NoAnswer)),
-            7 => sockets.on_input(now, SocketInput::Ended(node, EndReason::PeerEnded)),
+            6 => sockets.on_input(now, PortInput::Lost(node, LostCause::NoAnswer)),
+            7 => sockets.on_input(
+                now,
+                PortInput::Ended(node, SessionNumber(0), EndReason::PeerEnded),
+            ),
             8 => {
                 self.now += 1_000_000_000 * chosen as u64;
                 sockets.on_timeout(Instant::from_nanos(self.now));
             }
             9 => sockets.transmit(|_, _| true),
-            10 => sockets.on_input(now, SocketInput::Up(node)),
-            _ => sockets.on_input(now, SocketInput::Refused(node)),
+            10 => sockets.on_input(now, PortInput::Up(node)),
+            _ => {
+                let (channel, token, reason) = (ChannelId::of_sockets(0), 0, 0);
+                let refused = PortInput::Refused {
+                    node,
+                    channel,
+                    token,
+                    reason,
+                };
+                sockets.on_input(now, refused);
+            }
         }
     }
 
@@ -134,7 +147,8 @@ impl Table {
             self.sockets.close(id);
         }
         for node in 0..NODES {
-            let ended = SocketInput::Ended(NodeId(node.into()), EndReason::PeerEnded);
+            let ended =
+                PortInput::Ended(NodeId(node.into()), SessionNumber(0), EndReason::PeerEnded);
             self.sockets.on_input(Instant::from_nanos(self.now), ended);
         }
         for id in self.listeners {

@@ -3,8 +3,6 @@
 
 use super::Engine;
 use std::net::SocketAddr;
-use suci_channels::handler::Handler;
-use suci_channels::message::Message;
 use suci_link::time::{Duration, Instant};
 use suci_link::types::{ChannelId, NodeId};
 
@@ -44,19 +42,6 @@ impl Engine {
             RoutedPacket::Malformed => &mut counters.malformed,
         };
         *count += 1;
-    }
-
-    /// Returns the next forwarded packet, and the neighbour that sent it. Taking it gives the
-    /// neighbour memory credit back.
-    pub fn recv_forwarded(&mut self) -> Option<(NodeId, Message)> {
-        let (_, from, message) = self.take_for(Handler::Forwarded)?;
-        Some((from.node, message))
-    }
-
-    /// Returns true if [`Engine::recv_forwarded`] may have something.
-    #[must_use]
-    pub fn has_forwarded(&self) -> bool {
-        self.lists_for(Handler::Forwarded)
     }
 
     /// Returns the number of messages to `node` on this channel that are neither acknowledged nor

@@ -14,18 +14,17 @@ mod cycle;
 mod forwarded;
 mod groups;
 mod handshake;
-mod layers;
 mod lease;
 mod links;
 mod logging;
 mod memory;
 mod paths;
 mod peers;
+mod ports;
 mod recv;
 mod refusals;
 mod sealed;
 mod shared;
-mod sockets;
 mod steering;
 mod strangers;
 mod sweep;
@@ -37,13 +36,12 @@ pub use calls::{CallError, CallId, CallResult};
 pub use cycle::TX_BUDGET;
 pub use forwarded::RoutedPacket;
 pub use groups::MemberState;
-pub use layers::{MemberChange, RemoteInput};
 pub use lease::Lease;
 pub use links::OptionsError;
 pub use paths::RouteQuery;
+pub use ports::{MemberChange, PortInput};
 pub use sealed::Renewal;
 pub use shared::Identity;
-pub use sockets::SocketInput;
 pub use unreachable::{ProcessEnd, Undelivered};
 pub use verbs::{IncomingError, PeerError, SendError};
 
@@ -71,8 +69,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use strangers::Departed;
-use suci_channels::handler::{HANDLERS, Handler};
 use suci_channels::message::Pool;
+use suci_channels::port::{PORTS, Port};
 use suci_channels::scheduler::Scheduler;
 use suci_channels::waits::WaitReason;
 use suci_link::planted;
@@ -123,8 +121,8 @@ pub struct Engine {
     readable: Scheduler,
     /// Peers with messages of groups.
     with_group_messages: Scheduler,
-    /// Peers with messages for each [`Handler`], one message at a time.
-    by_handler: [Scheduler; HANDLERS],
+    /// Peers with messages at each [`Port`], one message at a time.
+    by_port: [Scheduler; PORTS],
     /// The peer whose message about one-sided operations was taken last.
     remote_taken: Option<usize>,
     /// While peers at some addresses are closed before the others: tells these addresses.
@@ -205,7 +203,7 @@ impl Engine {
             ranks: Ranks::default(),
             readable: Scheduler::default(),
             with_group_messages: Scheduler::default(),
-            by_handler: Default::default(),
+            by_port: Default::default(),
             remote_taken: None,
             closes_first: None,
             answered: Scheduler::default(),
@@ -303,11 +301,8 @@ impl Engine {
         };
         let (of_group, reply) = (peer.has_group_message(), peer.has_reply());
         if peer.may_have_for_layers() {
-            let waiting = Handler::ALL
-                .iter()
-                .filter(|handler| peer.has_for(**handler));
-            for handler in waiting {
-                self.by_handler[*handler as usize].add(key);
+            for port in Port::ALL.iter().filter(|port| peer.has_for(**port)) {
+                self.by_port[*port as usize].add(key);
             }
         }
         if of_group || !self.with_group_messages.is_empty() {

@@ -3,10 +3,9 @@
 
 use super::admission_queue::{AdmissionQueue, Asker};
 use super::calls::Calls;
-use super::layers::RemoteInput;
 use super::memory::MemoryShares;
 use super::paths::Paths;
-use super::sockets::SocketInput;
+use super::ports::PortInput;
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::credit::Shares;
@@ -18,12 +17,13 @@ use slab::Slab;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use suci_channels::message::{Message, Pool};
+use suci_channels::message::Pool;
+use suci_channels::port::{PORTS, Port};
 use suci_link::ranges::RangeSet;
 use suci_link::recovery::SentFrame;
 use suci_link::security::Sealing;
 use suci_link::time::Instant;
-use suci_link::types::{ChannelId, Ecn, Incarnation, NodeId, SessionNumber, Source};
+use suci_link::types::{ChannelId, Ecn, Incarnation, NodeId, SessionNumber};
 use suci_link::wire::{CLOSE_FINISHED, CLOSE_LEAVING};
 
 /// The identity of this engine.
@@ -97,12 +97,8 @@ pub(crate) struct Shared {
     /// ended.
     pub(crate) late_of_groups: BTreeMap<(NodeId, ChannelId), SessionNumber>,
     pub(crate) calls: Calls,
-    /// News for the layer of one-sided operations that come before messages of present sessions.
-    pub(crate) remote_inputs: VecDeque<RemoteInput>,
-    /// Messages about membership that ended sessions left.
-    pub(crate) membership_left: VecDeque<(Source, Message)>,
-    /// The same for the layer of sockets.
-    pub(crate) socket_inputs: VecDeque<SocketInput>,
+    /// What comes at each port before the messages of present sessions.
+    pub(crate) news: [VecDeque<PortInput>; PORTS],
     /// The peer that each connection index leads to.
     pub(crate) routes: Slab<u32>,
     /// Handshake packets and hints that wait to be sent.
@@ -127,6 +123,20 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// Puts input at a port, if a layer takes it there.
+    pub(crate) fn tell_port(&mut self, port: Port, input: PortInput) {
+        if self.config.ports.has(port) {
+            self.news[port as usize].push_back(input);
+        }
+    }
+
+    /// Puts input at each port that hears of peers.
+    pub(crate) fn tell_ports(&mut self, input: impl Fn() -> PortInput) {
+        for port in Port::ALL.into_iter().filter(|port| port.hears_of_peers()) {
+            self.tell_port(port, input());
+        }
+    }
+
     pub(super) fn new(
         config: Arc<Config>,
         identity: Identity,
@@ -152,9 +162,7 @@ impl Shared {
             ended_groups: RangeSet::new(),
             late_of_groups: BTreeMap::new(),
             calls: Calls::default(),
-            remote_inputs: VecDeque::new(),
-            membership_left: VecDeque::new(),
-            socket_inputs: VecDeque::new(),
+            news: Default::default(),
             routes: Slab::new(),
             replies: VecDeque::new(),
             paths: Paths::default(),

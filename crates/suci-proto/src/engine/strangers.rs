@@ -131,7 +131,7 @@ impl Engine {
             self.readable.forget(key);
             self.answered.forget(key);
             self.with_group_messages.forget(key);
-            for peers in &mut self.by_handler {
+            for peers in &mut self.by_port {
                 peers.forget(key);
             }
             let Some(mut peer) = self.peers.remove(key) else {

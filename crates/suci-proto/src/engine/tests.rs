@@ -10,12 +10,12 @@ mod hostile_handshakes;
 mod idle;
 mod itself;
 mod last_look;
-mod layers;
 mod need;
 mod node_keys;
 mod packet_sequences;
 mod packet_sizes;
 mod peer_slots;
+mod ports;
 mod provoked;
 mod sealed;
 mod sessions;
@@ -31,6 +31,7 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use suci_channels::message::{SMALL, SmallOutgoing};
+use suci_channels::port::{Port, Ports};
 use suci_link::limits::CREDIT_LAPSE;
 use suci_link::security::{RecordingHandshakes, SealLedger, Security};
 use suci_link::time::Duration;
@@ -71,6 +72,8 @@ struct World {
     routes: BTreeMap<usize, usize>,
     /// Protection of the hosts that start; plain where there is none.
     security: BTreeMap<usize, Security>,
+    /// The ports of each host.
+    ports: Ports,
     ledger: SealLedger,
 }
 
@@ -112,6 +115,7 @@ impl World {
             seen: Vec::new(),
             routes: BTreeMap::new(),
             security: BTreeMap::new(),
+            ports: Ports::default(),
             ledger: SealLedger::default(),
         };
         for host in 0..count {
@@ -130,6 +134,7 @@ impl World {
         let config = Config {
             accept: AcceptPolicy::Anyone,
             security: self.security.get(&host).cloned().unwrap_or_default(),
+            ports: self.ports,
             ..Config::default()
         };
         let seed = [self.starts as u8; 32];

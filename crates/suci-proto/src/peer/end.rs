@@ -7,8 +7,8 @@ use crate::engine::Shared;
 use crate::event::{EndReason, Event, Side};
 use crate::log::LogRecord;
 use std::collections::VecDeque;
-use suci_channels::handler::Handler;
 use suci_channels::message::{Message, Outcome, undelivered};
+use suci_channels::port::Port;
 use suci_link::planted;
 use suci_link::time::Instant;
 use suci_link::wire::close_code;
@@ -73,14 +73,12 @@ impl Peer {
             mut ended_session,
             replies,
             untaken,
-            remote,
-            sockets,
+            of_layers,
         } = ended_session(old, ending, shared);
         self.end_calls(number, replies, ended_session.reason, shared);
         self.end_groups(&mut ended_session, untaken, shared);
         if established || was_told || !ended_session.outcomes.is_empty() {
-            self.end_layers(number, remote, ended_session.reason, shared);
-            self.end_sockets(sockets, ended_session.reason, shared);
+            self.end_layers(number, of_layers, ended_session.reason, shared);
             shared.log.add(now, || LogRecord::Ended {
                 peer: self.node,
                 session: number,
@@ -118,14 +116,16 @@ impl Peer {
     }
 }
 
+/// The ports to which the last messages of a session come.
+const LAST: [Port; 3] = [Port::Remote, Port::Membership, Port::Sockets];
+
 /// The remains of a session. The program gets the messages that had arrived, the reason of the end,
 /// and one outcome for each message of its own. Calls and layers get the other messages.
 struct Remains {
     ended_session: EndedSession,
     replies: Vec<Message>,
     untaken: VecDeque<Message>,
-    remote: VecDeque<Message>,
-    sockets: VecDeque<Message>,
+    of_layers: VecDeque<Message>,
 }
 
 fn ended_session(mut old: Session, ending: Ending, shared: &mut Shared) -> Remains {
@@ -133,8 +133,7 @@ fn ended_session(mut old: Session, ending: Ending, shared: &mut Shared) -> Remai
     old.inbox.set_large_budget(0);
     old.inbox.take_back();
     let (mut messages, mut replies) = (VecDeque::new(), Vec::new());
-    let (mut untaken, mut remote) = (VecDeque::new(), VecDeque::new());
-    let mut sockets = VecDeque::new();
+    let (mut untaken, mut of_layers) = (VecDeque::new(), VecDeque::new());
     loop {
         // A message may come before a reply on its channel, or the reverse.
         if let Some(message) = old.inbox.pop() {
@@ -143,15 +142,11 @@ fn ended_session(mut old: Session, ending: Ending, shared: &mut Shared) -> Remai
             replies.push(reply);
         } else if let Some(message) = old.inbox.pop_of_any_group() {
             untaken.push_back(message);
-        } else if let Some(message) = old.inbox.pop_for(Handler::Active) {
+        } else if let Some(message) = old.inbox.pop_for(Port::Active) {
             untaken.push_back(message);
-        } else if let Some(message) = old.inbox.pop_for(Handler::Remote) {
-            remote.push_back(message);
-        } else if let Some(message) = old.inbox.pop_for(Handler::Membership) {
-            remote.push_back(message);
-        } else if let Some(message) = old.inbox.pop_for(Handler::Sockets) {
-            sockets.push_back(message);
-        } else if old.inbox.pop_for(Handler::Forwarded).is_some() {
+        } else if let Some(message) = LAST.iter().find_map(|port| old.inbox.pop_for(*port)) {
+            of_layers.push_back(message);
+        } else if old.inbox.pop_for(Port::Forwarded).is_some() {
             // Its sender repeats what it carries.
         } else {
             break;
@@ -191,8 +186,7 @@ fn ended_session(mut old: Session, ending: Ending, shared: &mut Shared) -> Remai
         ended_session,
         replies,
         untaken,
-        remote,
-        sockets,
+        of_layers,
     }
 }
 

@@ -17,7 +17,6 @@ mod fate;
 mod groups;
 mod idle;
 mod itself;
-mod layers;
 mod life;
 mod mode;
 mod numbered_setting;
@@ -25,6 +24,7 @@ mod open;
 mod path;
 mod pending;
 mod port_reports;
+mod ports;
 mod receive;
 mod session;
 mod size_bounds;
@@ -54,8 +54,8 @@ use life::Life;
 use mode::TrafficClassifier;
 use path::Path;
 use std::net::{IpAddr, SocketAddr};
-use suci_channels::handler::HANDLERS;
 use suci_channels::message::Pool;
+use suci_channels::port::PORTS;
 use suci_channels::waits::WaitClock;
 use suci_link::limits;
 use suci_link::rate_cap::RateCap;
@@ -135,9 +135,9 @@ pub(crate) struct Peer {
     put_off: bool,
     /// Messages of groups that the last session with such messages left.
     layer_remains: Option<Box<groups::LayerRemains>>,
-    /// The [`Handler`](suci_channels::handler::Handler)s whose messages wait, since answers to the peer
-    /// find no room.
-    pub(crate) held: [bool; HANDLERS],
+    /// The [`Port`](suci_channels::port::Port)s whose messages wait, since answers to the peer find
+    /// no room.
+    pub(crate) held: [bool; PORTS],
     /// A member of a group waits for a message of this peer.
     awaited: u32,
     /// Why the last session ended.
@@ -189,7 +189,7 @@ impl Peer {
             took_messages: false,
             put_off: false,
             layer_remains: None,
-            held: [false; HANDLERS],
+            held: [false; PORTS],
             awaited: 0,
             last_end: None,
             last_is_dead: false,

@@ -16,12 +16,13 @@ use super::suspension::Suspension;
 use super::{Closing, Connection, Peer};
 use crate::arrival::Arrival;
 use crate::credit::{DrainedKind, Shares, SocketReturn};
-use crate::engine::{RemoteInput, Shared, SocketInput};
+use crate::engine::{PortInput, Shared};
 use crate::event::{EndReason, Event, Side};
 use crate::log::LogRecord;
 use core::ops::RangeInclusive;
 use std::net::SocketAddr;
 use suci_channels::message::{NOT_PERMITTED, Outbox};
+use suci_channels::port::Port;
 use suci_link::congestion::{AckSample, Cause, CongestionEvent, initial_window};
 use suci_link::limits::MIN_MTU;
 use suci_link::recovery::{AckDelays, AckSummary, LossSummary, Recovery};
@@ -195,24 +196,16 @@ impl Peer {
                 continue;
             }
             if let Some(reason) = done.reason
-                && (channel.carries_remote() || channel.carries_remote_replies())
+                && channel.is_handled()
+                && Port::of(channel).hears_of_peers()
             {
-                let input = RemoteInput::Refused {
+                let input = PortInput::Refused {
                     node,
                     channel,
                     token,
                     reason,
                 };
-                shared.remote_inputs.push_back(input);
-                continue;
-            }
-            if let Some(reason) = done.reason
-                && channel.carries_sockets()
-            {
-                shared.socket_inputs.push_back(match reason {
-                    NOT_PERMITTED => SocketInput::Denied(node),
-                    _ => SocketInput::Refused(node),
-                });
+                shared.tell_port(Port::of(channel), input);
                 continue;
             }
             if channel.is_internal() {

@@ -59,7 +59,7 @@ impl Session {
         inbox.set_large_budget(0);
         let (number, by) = (SessionNumber(0), config.placement.clone());
         let session = number;
-        inbox.set_placement(Source { node, session }, by);
+        inbox.set_layers(Source { node, session }, by, config.ports);
         Self {
             remote: None,
             epoch: Epoch(0),

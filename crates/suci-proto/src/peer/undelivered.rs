@@ -3,7 +3,7 @@
 use super::port_reports::{Question, Reported};
 use super::{Closing, End, Peer};
 use crate::counters::Link;
-use crate::engine::{ProcessEnd, Shared, SocketInput, Undelivered};
+use crate::engine::{PortInput, ProcessEnd, Shared, Undelivered};
 use crate::event::{EndReason, LostCause, Unreachable};
 use crate::log::LogRecord;
 use std::net::SocketAddr;
@@ -210,15 +210,13 @@ impl Peer {
         told || self.life.is_absent() || self.life.is_dead()
     }
 
-    /// Tells the layer of sockets that nobody has the peer's port, or that no way leads to it.
+    /// Tells layers that nobody has the peer's port, or that no way leads to it.
     pub(super) fn tell_absent(&self, shared: &mut Shared) {
-        if shared.config.placement.is_some() {
-            let input = match self.is_absent() {
-                true => SocketInput::NoProcess(self.node),
-                false => SocketInput::NoWay(self.node),
-            };
-            shared.socket_inputs.push_back(input);
-        }
+        let node = self.node;
+        shared.tell_ports(|| match self.is_absent() {
+            true => PortInput::NoProcess(node),
+            false => PortInput::NoWay(node),
+        });
     }
 
     /// Asks at once whether there is a process by now, if the last answer was that there is none.

@@ -5,25 +5,15 @@ use crate::net::{Net, address, id, message};
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::Arc;
-use suci_proto::message::IncomingInfo;
 use suci_proto::time::{Duration, Instant};
-use suci_proto::types::{ChannelId, Source};
+use suci_proto::types::ChannelId;
 use suci_proto::{
-    CallError, CallId, Config, EndReason, Event, LostCause, Outgoing, Place, PlacedBy, Placement,
-    SocketInput, Undelivered, Unreachable,
+    CallError, CallId, Config, EndReason, Event, LostCause, Outgoing, Port, PortInput, Ports,
+    Undelivered, Unreachable,
 };
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
-
-struct Nowhere;
-
-impl Placement for Nowhere {
-    fn place(&self, _: Source, _: &IncomingInfo) -> Place {
-        Place::Own
-    }
-}
 
 /// Packets that were sent and did not arrive.
 type Vanished = Rc<RefCell<Vec<(SocketAddr, Vec<u8>)>>>;
@@ -31,7 +21,7 @@ type Vanished = Rc<RefCell<Vec<(SocketAddr, Vec<u8>)>>>;
 /// Two hosts with sockets.
 fn net() -> Net {
     Net::new(2, |_| Config {
-        placement: PlacedBy::new(Arc::new(Nowhere)),
+        ports: Ports::default().with(Port::Sockets),
         ..Config::default()
     })
 }
@@ -75,7 +65,7 @@ fn until_absent(net: &mut Net, vanished: &Vanished, local: bool) -> Option<Durat
     while net.now.since(begun) < SECOND * 5 {
         report(net, vanished, local);
         if let Some(input) = poll_sockets(net) {
-            assert_eq!(input, SocketInput::NoProcess(id(1)));
+            assert_eq!(input, PortInput::NoProcess(id(1)));
             assert!(net.engine(0).peer_infos().all(|peer| peer.absent));
             return Some(net.now.since(begun));
         }
@@ -134,13 +124,13 @@ fn f25_a_report_of_the_network_refuses_sockets_after_a_short_challenge() {
     assert_eq!(report(&mut net, &vanished, false), reports);
     net.run(MS * 800);
     let told = poll_sockets(&mut net);
-    assert_eq!(told, Some(SocketInput::NoProcess(id(1))));
+    assert_eq!(told, Some(PortInput::NoProcess(id(1))));
 }
 
 /// Returns what host 0 tells its sockets next, but that the peer answers.
-fn poll_sockets(net: &mut Net) -> Option<SocketInput> {
-    let mut inputs = std::iter::from_fn(|| net.engine(0).poll_sockets());
-    inputs.find(|input| !matches!(input, SocketInput::Up(_)))
+fn poll_sockets(net: &mut Net) -> Option<PortInput> {
+    let mut inputs = std::iter::from_fn(|| net.engine(0).poll_port(Port::Sockets));
+    inputs.find(|input| !matches!(input, PortInput::Up(_)))
 }
 
 /// A host that sends six reports at once and then one in each second, as Linux does.
@@ -178,7 +168,7 @@ fn f25_each_connection_is_refused_as_soon_as_the_first_although_reports_are_few(
         for _ in 0..20 {
             open(&mut net);
             let begun = net.now;
-            while poll_sockets(&mut net) != Some(SocketInput::NoProcess(id(1))) {
+            while poll_sockets(&mut net) != Some(PortInput::NoProcess(id(1))) {
                 assert!(net.now.since(begun) < SECOND * 5, "{all:?}");
                 host.pass(&mut net, &vanished);
             }
@@ -218,7 +208,7 @@ fn f25_earlier_reports_count_for_a_short_time_and_for_their_addresses() {
         open(&mut net);
         net.run(SECOND * 5);
         let told: Vec<_> = std::iter::from_fn(|| poll_sockets(&mut net)).collect();
-        let is_lost = |input: &SocketInput| matches!(input, SocketInput::Lost(..));
+        let is_lost = |input: &PortInput| matches!(input, PortInput::Lost(..));
         assert!(told.iter().all(is_lost), "{is_moved} {told:?}");
     }
 }
@@ -255,11 +245,8 @@ fn f25_sockets_hear_that_no_way_leads_to_a_host() {
             }
         };
         let cause = LostCause::Unreachable(Unreachable::Host);
-        let lost = SocketInput::Lost(id(1), cause);
-        assert!(
-            told == SocketInput::NoWay(id(1)) || told == lost,
-            "{told:?}"
-        );
+        let lost = PortInput::Lost(id(1), cause);
+        assert!(told == PortInput::NoWay(id(1)) || told == lost, "{told:?}");
         assert!(net.engine(0).peer_infos().all(|peer| !peer.absent));
         all.push(net.now.since(begun));
     }
@@ -554,8 +541,8 @@ impl Far {
         while net.now.since(begun) < span {
             self.carry(net, sent);
             match poll_sockets(net) {
-                Some(SocketInput::NoProcess(_)) => return Some(net.now.since(begun)),
-                Some(SocketInput::Lost(..)) => panic!("lost within the silence timeout"),
+                Some(PortInput::NoProcess(_)) => return Some(net.now.since(begun)),
+                Some(PortInput::Lost(..)) => panic!("lost within the silence timeout"),
                 _ => net.run(MS),
             }
         }

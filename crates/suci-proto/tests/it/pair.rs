@@ -8,7 +8,7 @@ use suci_proto::time::{Duration, Instant};
 use suci_proto::types::{Ecn, Incarnation, NodeId};
 use suci_proto::{
     Arrival, Config, Engine, Event, Identity, Message, Outgoing, PeerOptions, PeerStats, PlacedBy,
-    SendError, TransmitResult,
+    Ports, SendError, TransmitResult,
 };
 
 const BUFFER: u64 = 8 << 20;
@@ -93,6 +93,10 @@ impl Pair {
             ack_on_poll: true,
             max_datagram: 1_472,
             placement: self.placement.clone(),
+            ports: match self.placement.is_some() {
+                true => Ports::ALL,
+                false => Ports::default(),
+            },
             ..Config::default()
         };
         let identity = Identity {

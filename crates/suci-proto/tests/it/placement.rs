@@ -6,7 +6,9 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use suci_proto::message::IncomingInfo;
 use suci_proto::types::{ChannelId, Source};
-use suci_proto::{LentMemory, Outgoing, Place, PlacedBy, Placement, ReceiveBuffer, RemoteInput};
+use suci_proto::{
+    LentMemory, Outgoing, Place, PlacedBy, Placement, Port, PortInput, ReceiveBuffer,
+};
 
 const LENGTH: usize = 64 << 10;
 
@@ -86,9 +88,11 @@ fn placed_bytes_are_copied_once_from_the_datagram() {
         pair.run(suci_proto::time::Duration::from_secs(1));
         let sender = pair.id(0);
         let of_group = pair.engine_mut(1).recv_of_group(sender, channel);
-        let length = match (of_group, pair.engine_mut(1).poll_remote()) {
+        let mut inputs = std::iter::from_fn(|| pair.engine_mut(1).poll_port(Port::Remote));
+        let input = inputs.find(|input| !matches!(input, PortInput::Up(_)));
+        let length = match (of_group, input) {
             (Some((_, message)), None) => message.payload.placed(),
-            (None, Some(RemoteInput::Message(_, message))) => message.payload.placed(),
+            (None, Some(PortInput::Message(_, message))) => message.payload.placed(),
             (None, None) => pair.received(1)[0].payload.placed(),
             other => panic!("{other:?}"),
         };

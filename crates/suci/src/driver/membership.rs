@@ -4,6 +4,7 @@ use super::Driver;
 use crate::membership::OwnMembership;
 use crate::shared::owner;
 use std::sync::Arc;
+use suci_proto::Port;
 use suci_proto::time::Instant;
 use suci_proto::types::NodeId;
 
@@ -35,7 +36,8 @@ impl Driver {
     /// Whether membership has something to do.
     pub(super) fn has_membership_work(&self) -> bool {
         let part = self.membership.as_deref();
-        part.is_some_and(|part| part.next_at <= self.now) || self.engine.has_membership()
+        part.is_some_and(|part| part.next_at <= self.now)
+            || self.engine.has_port_input(Port::Membership)
     }
 
     /// When membership has something to do without a message.
@@ -47,7 +49,7 @@ impl Driver {
     #[cold]
     pub(super) fn serve_membership(&mut self) {
         let Some(part) = &mut self.membership else {
-            while self.engine.recv_membership().is_some() {}
+            while self.engine.poll_port(Port::Membership).is_some() {}
             return;
         };
         let (index, count) = (part.index, part.count);

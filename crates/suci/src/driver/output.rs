@@ -9,7 +9,7 @@ use suci_layers::routes::{Behind, CARRIED};
 use suci_net::{Backend, MAX_SLICES, SendOutcome, Train};
 use suci_proto::time::Instant;
 use suci_proto::types::Ecn;
-use suci_proto::{Renewal, TX_BUDGET, Transmit, TransmitResult};
+use suci_proto::{Port, Renewal, TX_BUDGET, Transmit, TransmitResult};
 
 /// Slices of a train with a short list: a lone packet and a little more. The list for as many
 /// slices as a system call takes has 16 KiB, and functions called from above it run on a part of
@@ -21,7 +21,7 @@ impl Driver {
     /// before, it is [`tx_incomplete`](Self::tx_incomplete), and the next cycle is due at once.
     /// Returns whether anything was sent, which takes time.
     pub(super) fn output(&mut self) -> Result<bool, Error> {
-        if self.remote_waits || self.engine.has_remote_input() {
+        if self.remote_waits || self.engine.has_port_input(Port::Remote) {
             self.serve_remote();
         }
         if self.has_membership_work() {

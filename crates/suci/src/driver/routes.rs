@@ -10,7 +10,7 @@ use std::time::Duration;
 use suci_layers::routes::{Behind, LOOK_EVERY, SharedRouter};
 use suci_proto::time::Instant;
 use suci_proto::types::{Ecn, NodeId};
-use suci_proto::{Arrival, Engine, Outgoing, RoutedPacket, TransmitResult};
+use suci_proto::{Arrival, Engine, Outgoing, Port, RoutedPacket, TransmitResult};
 
 /// How often a driver that closes asks whether the others have closed their peers.
 const ASK_EVERY: Duration = Duration::from_millis(10);
@@ -101,7 +101,7 @@ impl Driver {
     /// others on.
     #[inline]
     pub(super) fn serve_routes(&mut self) {
-        if self.engine.has_forwarded() {
+        if self.engine.has_port_input(Port::Forwarded) {
             self.take_routed();
         }
     }
@@ -110,7 +110,7 @@ impl Driver {
     fn take_routed(&mut self) {
         let (engine, now) = (&mut self.engine, self.now);
         let Some(part) = &mut self.routes else {
-            while engine.recv_forwarded().is_some() {}
+            while engine.poll_port(Port::Forwarded).is_some() {}
             return;
         };
         part.look(engine, now);

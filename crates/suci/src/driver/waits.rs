@@ -11,6 +11,7 @@ use crate::sys;
 use crate::wait::{Step, TIMED_SLEEP, WaitConditions};
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
+use suci_proto::Port;
 use suci_proto::time::{Instant, earlier};
 
 /// If a sleep ends sooner than this, a datagram was waiting already, and more are likely to follow.
@@ -147,10 +148,9 @@ impl Driver {
     /// Whether the last cycle ended before everything was sent or taken: the next one is due at
     /// once.
     fn is_unfinished(&self) -> bool {
-        let input = self.engine.has_remote_input()
-            || self.engine.has_socket_input()
-            || self.engine.has_forwarded();
-        self.tx_incomplete || self.last_poll.cut_short || input
+        let input = [Port::Remote, Port::Sockets, Port::Forwarded];
+        let has_input = input.iter().any(|port| self.engine.has_port_input(*port));
+        self.tx_incomplete || self.last_poll.cut_short || has_input
     }
 
     /// How long the driver may sleep if nothing arrives; without a value, for ever.

@@ -1,7 +1,7 @@
 //! The inbox of an idle peer: it frees all memory that only messages need.
 
 use super::Inbox;
-use crate::handler::Handler;
+use crate::port::Port;
 
 impl Inbox {
     /// Returns how many of the `sent` messages of the peer the program neither received nor
@@ -18,8 +18,8 @@ impl Inbox {
             && self.incoming.is_empty()
             && self.unreported.is_empty()
             && !self.has_answers();
-        let for_handlers = || Handler::ALL.iter().any(|handler| self.has_for(*handler));
-        let for_layers = self.has_group_message() || for_handlers();
+        let for_ports = || Port::ALL.iter().any(|port| self.has_for(*port));
+        let for_layers = self.has_group_message() || for_ports();
         let taken = self.ready.is_empty() && self.replies.is_empty() && !for_layers;
         if !(nothing && taken && self.accounts.shrink()) {
             return false;

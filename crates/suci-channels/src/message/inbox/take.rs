@@ -1,10 +1,10 @@
 //! Handing messages and replies to the program.
 
 use super::Inbox;
-use crate::handler::Handler;
 use crate::message::Message;
 use crate::message::incoming::{Freed, IncomingChannel};
 use crate::message::len64;
+use crate::port::Port;
 use suci_link::limits::{REPLY_RESERVE, RESERVES};
 use suci_link::types::{ChannelId, MessageNumber};
 
@@ -81,14 +81,14 @@ impl Inbox {
         Some(message)
     }
 
-    /// Returns the next complete message for `handler`: in order per channel, channels in turn.
+    /// Returns the next complete message for `port`: in order per channel, channels in turn.
     /// Taking it frees memory credit.
-    pub fn pop_for(&mut self, handler: Handler) -> Option<Message> {
-        if handler == Handler::Remote {
+    pub fn pop_for(&mut self, port: Port) -> Option<Message> {
+        if port == Port::Remote {
             self.on_handled();
         }
-        let list = handler as usize;
-        while let Some(channel) = self.for_layers.as_mut()?.by_handler[list].pop_front() {
+        let list = port as usize;
+        while let Some(channel) = self.for_layers.as_mut()?.by_port[list].pop_front() {
             let message = self.pop_handled(channel);
             if message.is_some() {
                 return message;
@@ -99,7 +99,7 @@ impl Inbox {
 
     /// Returns the next complete active message of one channel. Taking it frees memory credit.
     pub fn pop_active_on(&mut self, channel: ChannelId) -> Option<Message> {
-        let active = &mut self.for_layers.as_mut()?.by_handler[Handler::Active as usize];
+        let active = &mut self.for_layers.as_mut()?.by_port[Port::Active as usize];
         let at = active.iter().position(|listed| *listed == channel)?;
         active.remove(at);
         self.pop_handled(channel)
@@ -126,7 +126,7 @@ impl Inbox {
         channel.listed.handled = false;
         let (message, freed) = channel.pop_one(&mut self.accounts)?;
         self.list_ready(index);
-        if Handler::of(id) == Handler::Remote {
+        if Port::of(id) == Port::Remote {
             self.for_layers.get_or_insert_default().handled = Some(id);
         } else {
             self.judge_for_layer(index);
@@ -137,16 +137,16 @@ impl Inbox {
     }
 
     /// Returns true if [`pop_for`](Self::pop_for) returns a message.
-    pub fn has_for(&self, handler: Handler) -> bool {
+    pub fn has_for(&self, port: Port) -> bool {
         let lists = self.for_layers.as_ref();
-        lists.is_some_and(|lists| !lists.by_handler[handler as usize].is_empty())
+        lists.is_some_and(|lists| !lists.by_port[port as usize].is_empty())
     }
 
     /// Returns true if [`pop_active_on`](Self::pop_active_on) returns a message.
     #[must_use]
     pub fn has_active_on(&self, channel: ChannelId) -> bool {
         let lists = self.for_layers.as_ref();
-        lists.is_some_and(|lists| lists.by_handler[Handler::Active as usize].contains(&channel))
+        lists.is_some_and(|lists| lists.by_port[Port::Active as usize].contains(&channel))
     }
 
     /// Returns true if a message for another layer may be here.

@@ -1,7 +1,7 @@
 //! Memory that a layer names for its messages.
 
 use super::*;
-use crate::handler::Handler;
+use crate::port::{Port, Ports};
 use std::sync::{Arc, Mutex, PoisonError};
 use suci_link::types::{SessionNumber, Source};
 
@@ -77,7 +77,8 @@ impl Placement for Layer {
 fn with_layer() -> (Inbox, Arc<Layer>) {
     let (mut inbox, layer) = (inbox(), Arc::new(Layer::default()));
     let (node, session) = (NodeId(7), SessionNumber(0));
-    inbox.set_placement(Source { node, session }, PlacedBy::new(layer.clone()));
+    let by = PlacedBy::new(layer.clone());
+    inbox.set_layers(Source { node, session }, by, Ports::ALL);
     (inbox, layer)
 }
 
@@ -98,7 +99,7 @@ fn piece(inbox: &mut Inbox, number: u64, range: Range<usize>) {
 }
 
 fn handled(inbox: &mut Inbox) -> Vec<Message> {
-    std::iter::from_fn(|| inbox.pop_for(Handler::Remote)).collect()
+    std::iter::from_fn(|| inbox.pop_for(Port::Remote)).collect()
 }
 
 #[test]

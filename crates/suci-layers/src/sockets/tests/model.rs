@@ -11,13 +11,14 @@ use super::super::{
     Address, ConnectionFailure, MEMORY, MIN_WINDOW, Packet, Readiness, Received, SendRefused,
     SocketId, SocketKind, Sockets, channel,
 };
+use super::pair::source;
 use bytes::Bytes;
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::hash::{Hash, Hasher};
 use suci_proto::time::Instant;
-use suci_proto::types::{ChannelId, NodeId};
-use suci_proto::{Data, EndReason, LostCause, Message, Outgoing, SocketInput};
+use suci_proto::types::{ChannelId, NodeId, SessionNumber};
+use suci_proto::{Data, EndReason, LostCause, Message, Outgoing, PortInput};
 
 /// The result of [`Sockets::status`].
 type Status = Option<Result<(), ConnectionFailure>>;
@@ -310,13 +311,14 @@ impl State {
                     queue.retain(|(sent_in, _)| *sent_in >= session);
                 }
                 self.net[side].retain(|_, queue| !queue.is_empty());
-                let ended = SocketInput::Ended(node(1 - side), EndReason::PeerEnded);
+                let ended =
+                    PortInput::Ended(node(1 - side), SessionNumber(0), EndReason::PeerEnded);
                 self.tables[side].on_input(NOW, ended);
                 return Ok(false);
             }
             Step::Silence(side) => {
                 self.silences += 1;
-                let lost = SocketInput::Lost(node(1 - side), LostCause::NoAnswer);
+                let lost = PortInput::Lost(node(1 - side), LostCause::NoAnswer);
                 self.tables[side].on_input(NOW, lost);
                 return Ok(false);
             }
@@ -431,7 +433,7 @@ impl State {
             self.net[side].remove(&channel);
         }
         if session == self.session[side] {
-            let input = SocketInput::Message(node(1 - side), arrived(message));
+            let input = PortInput::Message(source(node(1 - side)), arrived(message));
             self.tables[side].on_input(NOW, input);
         }
     }

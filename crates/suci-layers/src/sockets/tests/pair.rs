@@ -2,8 +2,8 @@
 
 use super::super::{Address, ConnectionFailure, Received, SocketId, SocketKind, Sockets};
 use suci_proto::time::Instant;
-use suci_proto::types::NodeId;
-use suci_proto::{Data, Message, Outgoing, SocketInput};
+use suci_proto::types::{NodeId, SessionNumber, Source};
+use suci_proto::{Data, Message, Outgoing, PortInput};
 
 pub(super) const PORT: u16 = 7;
 pub(super) const NOW: Instant = Instant::from_nanos(5);
@@ -18,6 +18,12 @@ pub(super) struct Pair {
 
 pub(super) const fn node(side: usize) -> NodeId {
     NodeId(side as u32)
+}
+
+/// The first session with a node.
+pub(super) const fn source(node: NodeId) -> Source {
+    let session = SessionNumber(0);
+    Source { node, session }
 }
 
 pub(super) fn server() -> Address {
@@ -75,7 +81,7 @@ impl Pair {
         let sent = self.sent_by(from);
         let count = sent.len();
         for message in sent {
-            let input = SocketInput::Message(node(from), arrived(message));
+            let input = PortInput::Message(source(node(from)), arrived(message));
             self.tables[1 - from].on_input(NOW, input);
         }
         count

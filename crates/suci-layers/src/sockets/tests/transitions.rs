@@ -5,11 +5,11 @@ use super::super::{
     Packet, Readiness, Received, RefusedCode, SendRefused, SocketId, SocketKind, Sockets,
     Withdrawn, channel,
 };
-use super::pair::{CLIENT, NOW, PORT, Pair, SERVER, arrived, node, server};
+use super::pair::{CLIENT, NOW, PORT, Pair, SERVER, arrived, node, server, source};
 use bytes::Bytes;
 use suci_proto::time::{Instant, nanos};
-use suci_proto::types::NodeId;
-use suci_proto::{Data, EndReason, LostCause, Message, RefusedReason, SocketInput, Unreachable};
+use suci_proto::types::{NodeId, SessionNumber};
+use suci_proto::{Data, EndReason, LostCause, Message, PortInput, RefusedReason, Unreachable};
 
 const STREAM: SocketKind = SocketKind::Stream;
 
@@ -95,7 +95,7 @@ fn a_full_backlog_is_answered_at_once() {
 }
 
 /// Returns an OPEN of a node that never confirms.
-fn open_of(from: NodeId, number: u64) -> SocketInput {
+fn open_of(from: NodeId, number: u64) -> PortInput {
     let open = Packet::Open {
         from: SocketId(number),
         source: 1 + (number % 60_000) as u16,
@@ -112,7 +112,7 @@ fn open_of(from: NodeId, number: u64) -> SocketInput {
         user_header,
         payload: Data::from(Bytes::new()),
     };
-    SocketInput::Message(from, message)
+    PortInput::Message(source(from), message)
 }
 
 /// A peer sends 100,000 OPENs and confirms none. The server keeps a bounded number of placeholders,
@@ -131,7 +131,7 @@ fn f04_opens_that_are_never_confirmed_leave_room_for_others() {
             pair.carry(CLIENT);
             for answer in pair.sent_by(SERVER) {
                 if answer.tag == client.0 {
-                    let input = SocketInput::Message(node(SERVER), arrived(answer));
+                    let input = PortInput::Message(source(node(SERVER)), arrived(answer));
                     pair.tables[CLIENT].on_input(NOW, input);
                 }
             }
@@ -143,7 +143,7 @@ fn f04_opens_that_are_never_confirmed_leave_room_for_others() {
             pair.tables[CLIENT].close(client);
         }
     }
-    let ended = SocketInput::Ended(FLOODER, EndReason::PeerEnded);
+    let ended = PortInput::Ended(FLOODER, SessionNumber(0), EndReason::PeerEnded);
     pair.tables[SERVER].on_input(NOW, ended);
     assert_eq!(
         (pair.tables[SERVER].count(), pair.tables[SERVER].promised()),
@@ -314,7 +314,7 @@ fn closes_that_are_never_answered_are_forgotten() {
         assert!(pair.tables[SERVER].count() <= 1 + MAX_CLOSING);
     }
     assert_eq!(pair.tables[SERVER].count(), 1 + MAX_CLOSING);
-    let ended = SocketInput::Ended(node(CLIENT), EndReason::PeerEnded);
+    let ended = PortInput::Ended(node(CLIENT), SessionNumber(0), EndReason::PeerEnded);
     pair.tables[SERVER].on_input(NOW, ended);
     assert_eq!(pair.tables[SERVER].count(), 1);
 }
@@ -457,7 +457,7 @@ fn the_end_of_a_session_resets_what_is_open() {
     pair.carry(SERVER);
     pair.tables[CLIENT].send(client, b"lost", false).unwrap();
     for side in [CLIENT, SERVER] {
-        let ended = SocketInput::Ended(node(1 - side), EndReason::Restarted);
+        let ended = PortInput::Ended(node(1 - side), SessionNumber(0), EndReason::Restarted);
         pair.tables[side].on_input(NOW, ended);
     }
     assert_eq!(
@@ -481,7 +481,7 @@ fn an_open_goes_into_the_next_session() {
     let sent = pair.connect(STREAM);
     pair.sent_by(CLIENT);
     let waits = pair.connect(STREAM);
-    let ended = |reason| SocketInput::Ended(node(SERVER), reason);
+    let ended = |reason| PortInput::Ended(node(SERVER), SessionNumber(0), reason);
     pair.tables[CLIENT].on_input(NOW, ended(EndReason::Restarted));
     assert_eq!(pair.sent_by(CLIENT).len(), 2);
     assert_eq!(pair.tables[CLIENT].status(sent), None);
@@ -495,7 +495,7 @@ fn an_open_goes_into_the_next_session() {
 fn a_peer_that_does_not_answer_fails_its_sockets() {
     let (mut pair, client, server) = Pair::connected(STREAM);
     let opening = pair.connect(STREAM);
-    let lost = |cause| SocketInput::Lost(node(SERVER), cause);
+    let lost = |cause| PortInput::Lost(node(SERVER), cause);
     let port = LostCause::Unreachable(Unreachable::Port);
     pair.tables[CLIENT].on_input(NOW, lost(port));
     let status = |pair: &Pair, id| pair.tables[CLIENT].status(id);
@@ -524,7 +524,7 @@ fn f25_each_connection_to_a_lost_node_fails_for_the_same_reason() {
         (Unreachable::Port, ConnectionFailure::NoProcess),
     ] {
         let (mut pair, _) = Pair::listening(STREAM, 8);
-        let lost = SocketInput::Lost(node(SERVER), LostCause::Unreachable(why));
+        let lost = PortInput::Lost(node(SERVER), LostCause::Unreachable(why));
         pair.connect(STREAM);
         pair.tables[CLIENT].on_input(NOW, lost);
         let again = pair.connect(STREAM);
@@ -534,7 +534,7 @@ fn f25_each_connection_to_a_lost_node_fails_for_the_same_reason() {
         assert_eq!(pair.tables[CLIENT].status(again), Some(Err(failure)));
         // It answers again: from then on its silence is no longer known.
         let heard = pair.connect(STREAM);
-        pair.tables[CLIENT].on_input(NOW, SocketInput::Up(node(SERVER)));
+        pair.tables[CLIENT].on_input(NOW, PortInput::Up(node(SERVER)));
         pair.settle();
         assert_eq!(pair.tables[CLIENT].status(heard), Some(Ok(())));
         pair.connect(STREAM);
@@ -548,10 +548,10 @@ fn f25_each_connection_to_a_lost_node_fails_for_the_same_reason() {
 #[test]
 fn f25_a_connection_to_a_lost_node_waits_longer_once_the_node_is_heard() {
     let (mut pair, _) = Pair::listening(STREAM, 8);
-    let lost = SocketInput::Lost(node(SERVER), LostCause::NoAnswer);
+    let lost = PortInput::Lost(node(SERVER), LostCause::NoAnswer);
     pair.tables[CLIENT].on_input(NOW, lost);
     let client = pair.connect(STREAM);
-    pair.tables[CLIENT].on_input(NOW, SocketInput::Up(node(SERVER)));
+    pair.tables[CLIENT].on_input(NOW, PortInput::Up(node(SERVER)));
     let due = Instant::from_nanos(NOW.as_nanos() + nanos(OPEN_TIMEOUT));
     assert_eq!(pair.tables[CLIENT].next_timeout(), Some(due));
     pair.settle();
@@ -564,7 +564,7 @@ fn f25_a_connection_to_a_lost_node_waits_longer_once_the_node_is_heard() {
 fn f25_sockets_fail_where_no_way_leads_to_the_node() {
     let (mut pair, client, _) = Pair::connected(STREAM);
     let opening = pair.connect(STREAM);
-    pair.tables[CLIENT].on_input(NOW, SocketInput::NoWay(node(SERVER)));
+    pair.tables[CLIENT].on_input(NOW, PortInput::NoWay(node(SERVER)));
     let status = |id| pair.tables[CLIENT].status(id);
     assert_eq!(status(opening), Some(Err(ConnectionFailure::Unreachable)));
     assert_eq!(status(client), Some(Ok(())));
@@ -580,7 +580,7 @@ fn messages_that_no_sender_could_send_reset_the_connection() {
     other.0.tables[CLIENT].send(other.1, b"x", false).unwrap();
     for message in other.0.sent_by(CLIENT) {
         let message = super::pair::arrived(message);
-        pair.tables[SERVER].on_input(NOW, SocketInput::Message(node(CLIENT), message));
+        pair.tables[SERVER].on_input(NOW, PortInput::Message(source(node(CLIENT)), message));
     }
     assert_eq!(pair.read(SERVER, server).1, Err(ConnectionFailure::Reset));
     pair.settle();
@@ -609,7 +609,7 @@ fn a_node_that_refuses_this_one_says_why() {
     for reason in [RefusedReason::TooManyPeers, RefusedReason::Version] {
         let (mut pair, _) = Pair::listening(STREAM, 8);
         let client = pair.connect(STREAM);
-        let lost = SocketInput::Lost(node(SERVER), LostCause::Refused(reason));
+        let lost = PortInput::Lost(node(SERVER), LostCause::Refused(reason));
         pair.tables[CLIENT].on_input(NOW, lost);
         let failure = ConnectionFailure::Rejected(reason);
         assert_eq!(pair.tables[CLIENT].status(client), Some(Err(failure)));

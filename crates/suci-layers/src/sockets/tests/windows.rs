@@ -4,8 +4,8 @@ use super::super::{
     ConnectionFailure, MAX_DROPPED, MAX_WINDOW, MEMORY, MIN_WINDOW, OUTPUT, OpenError, Received,
     RefusedCode, SEGMENT, SEGMENT_CHARGE, SendRefused, SocketId, SocketKind, Sockets,
 };
-use super::pair::{CLIENT, NOW, Pair, SERVER, arrived, node, server};
-use suci_proto::SocketInput;
+use super::pair::{CLIENT, NOW, Pair, SERVER, arrived, node, server, source};
+use suci_proto::PortInput;
 
 const STREAM: SocketKind = SocketKind::Stream;
 
@@ -163,7 +163,7 @@ fn a_peer_that_exceeds_its_window_is_reset() {
     fill(&mut pair, client);
     let sent = pair.sent_by(CLIENT);
     for message in sent.iter().chain(&sent) {
-        let input = SocketInput::Message(node(CLIENT), arrived(message.clone()));
+        let input = PortInput::Message(source(node(CLIENT)), arrived(message.clone()));
         pair.tables[SERVER].on_input(NOW, input);
     }
     assert_eq!(pair.read(SERVER, server).1, Err(ConnectionFailure::Reset));

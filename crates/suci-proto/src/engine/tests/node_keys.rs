@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::RefusedReason;
-use crate::engine::RemoteInput;
+use crate::engine::PortInput;
 use crate::event::{EndReason, Side};
 use suci_channels::message::{NOT_PERMITTED, Outcome};
 use suci_link::types::{Layer, Layers, ProtocolError};
@@ -13,7 +13,12 @@ type Makes = Vec<RecordingHandshakes>;
 
 /// Hosts whose handshakes are under the keys of these nodes.
 fn world_of(owners: &[usize]) -> (World, Makes) {
+    world_with(owners, Ports::default())
+}
+
+fn world_with(owners: &[usize], ports: Ports) -> (World, Makes) {
     let mut world = World::new(0);
+    world.ports = ports;
     let of = |owner: &usize| RecordingHandshakes::of_node(world.ledger.clone(), id(*owner), &[1]);
     let makes: Makes = owners.iter().map(of).collect();
     for (host, makes) in makes.iter().enumerate() {
@@ -215,19 +220,19 @@ fn messages_on_layers_that_the_peer_denies_are_not_delivered() {
 /// One-sided operations that were begun before the handshake fail, too.
 #[test]
 fn the_layer_of_one_sided_operations_hears_that_it_is_denied() {
-    let (mut world, makes) = world_of(&[0, 1]);
+    let (mut world, makes) = world_with(&[0, 1], Ports::default().with(Port::Remote));
     makes[0].permit(id(1), Layers::NONE.with(Layer::Messages));
     let (now, channel) = (world.now, ChannelId::of_remote(0));
     world.engines[1].send(now, id(0), on(channel)).unwrap();
     world.run(SECOND);
-    let refused = RemoteInput::Refused {
+    let refused = PortInput::Refused {
         node: id(0),
         channel,
         token: 0,
         reason: NOT_PERMITTED,
     };
     let mut inputs = Vec::new();
-    while let Some(input) = world.engines[1].poll_remote() {
+    while let Some(input) = world.engines[1].poll_port(Port::Remote) {
         inputs.push(input);
     }
     assert!(inputs.contains(&refused), "{inputs:?}");

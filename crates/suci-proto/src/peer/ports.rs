@@ -1,33 +1,30 @@
-//! Messages for the handlers of layers.
+//! What comes to the ports of layers.
 
 use super::Peer;
-use crate::engine::{RemoteInput, Shared, SocketInput};
+use crate::engine::{PortInput, Shared};
 use crate::event::{EndReason, Event, RefusedReason};
 use std::collections::VecDeque;
-use suci_channels::handler::Handler;
 use suci_channels::message::Message;
+use suci_channels::port::Port;
 use suci_link::types::{ChannelId, Layer, SessionNumber, Source};
 
-/// Most messages about membership that ended sessions leave and the driver did not take.
-const MAX_LEFT: usize = 1024;
-
 impl Peer {
-    /// Returns the next message for `handler`, sessions in order.
+    /// Returns the next message at a port, sessions in order.
     pub(crate) fn next_for(
         &mut self,
-        handler: Handler,
+        port: Port,
         shared: &mut Shared,
     ) -> Option<(Source, Message)> {
         let is_active = |message: &Message| message.channel.carries_active_messages();
-        let left = match handler {
-            Handler::Active => self.next_of_remains(is_active, shared),
+        let left = match port {
+            Port::Active => self.next_of_remains(is_active, shared),
             _ => None,
         };
         let taken = match left {
             Some(left) => left,
-            None if self.session_has_for(handler) => {
+            None if self.session_has_for(port) => {
                 self.before_taking();
-                (self.session.number, self.session.inbox.pop_for(handler)?)
+                (self.session.number, self.session.inbox.pop_for(port)?)
             }
             None => return None,
         };
@@ -53,7 +50,7 @@ impl Peer {
         Some(self.hand_over(taken, shared))
     }
 
-    /// Counts a message that a handler takes, and adds its source.
+    /// Counts a message that a layer takes, and adds its source.
     fn hand_over(
         &mut self,
         (session, message): (SessionNumber, Message),
@@ -64,14 +61,14 @@ impl Peer {
         (Source { node, session }, message)
     }
 
-    fn session_has_for(&self, handler: Handler) -> bool {
-        !self.held[handler as usize] && self.session.inbox.has_for(handler)
+    fn session_has_for(&self, port: Port) -> bool {
+        !self.held[port as usize] && self.session.inbox.has_for(port)
     }
 
     /// Returns true if [`Peer::next_for`] may return a message.
-    pub(crate) fn has_for(&self, handler: Handler) -> bool {
-        let may_be_left = handler == Handler::Active && self.layer_remains.is_some();
-        may_be_left || self.session_has_for(handler)
+    pub(crate) fn has_for(&self, port: Port) -> bool {
+        let may_be_left = port == Port::Active && self.layer_remains.is_some();
+        may_be_left || self.session_has_for(port)
     }
 
     /// Returns true if a message for another layer may be here.
@@ -89,43 +86,18 @@ impl Peer {
         }
     }
 
-    /// Tells the handlers of an event, if they want to know of it.
+    /// Tells layers of an event, if they want to know of it.
     pub(super) fn tell_layers(&self, event: &Event, shared: &mut Shared) {
-        if !shared.config.placement.is_some() {
-            return;
-        }
         match *event {
-            Event::Up { node, .. } => shared.socket_inputs.push_back(SocketInput::Up(node)),
+            Event::Up { node, .. } => shared.tell_ports(|| PortInput::Up(node)),
             Event::Lost { node, cause, .. } => {
-                let input = RemoteInput::Lost(node, cause);
-                shared.remote_inputs.push_back(input);
-                let input = SocketInput::Lost(node, cause);
-                shared.socket_inputs.push_back(input);
+                shared.tell_ports(|| PortInput::Lost(node, cause));
             }
             _ => {}
         }
     }
 
-    /// Tells the layer of sockets the end of a session, and its last messages before.
-    pub(super) fn end_sockets(
-        &mut self,
-        messages: VecDeque<Message>,
-        reason: EndReason,
-        shared: &mut Shared,
-    ) {
-        let node = self.node;
-        for message in messages {
-            self.count_received(1, message.payload.received(), &mut shared.counters);
-            let input = SocketInput::Message(node, message);
-            shared.socket_inputs.push_back(input);
-        }
-        if shared.config.placement.is_some() {
-            let input = SocketInput::Ended(node, reason);
-            shared.socket_inputs.push_back(input);
-        }
-    }
-
-    /// Tells the handlers the end of a session, and its last messages before.
+    /// Tells layers the end of a session, and its last messages before.
     pub(super) fn end_layers(
         &mut self,
         session: SessionNumber,
@@ -136,20 +108,10 @@ impl Peer {
         let node = self.node;
         for message in messages {
             self.count_received(1, message.payload.received(), &mut shared.counters);
+            let port = Port::of(message.channel);
             let from = Source { node, session };
-            if message.channel.carries_membership() {
-                // A driver that takes none of them must not hold more and more.
-                if shared.membership_left.len() < MAX_LEFT {
-                    shared.membership_left.push_back((from, message));
-                }
-                continue;
-            }
-            let input = RemoteInput::Last(from, message);
-            shared.remote_inputs.push_back(input);
+            shared.tell_port(port, PortInput::Last(from, message));
         }
-        if shared.config.placement.is_some() {
-            let input = RemoteInput::Ended(node, session, reason);
-            shared.remote_inputs.push_back(input);
-        }
+        shared.tell_ports(|| PortInput::Ended(node, session, reason));
     }
 }

@@ -1,22 +1,21 @@
-//! Messages for the handlers of layers: active messages, which the program takes, and one-sided
-//! operations and membership, which need no program. The layer of one-sided operations is also told
-//! of peers.
+//! The door of the layers: each takes its input at its [`Port`].
 
 use super::Engine;
 use crate::event::{EndReason, Event, LostCause};
-use suci_channels::handler::Handler;
 use suci_channels::message::{Held, Message, has_room};
+use suci_channels::port::Port;
 use suci_link::limits;
 use suci_link::types::{ChannelId, Layer, NodeId, SessionNumber, Source};
 
-/// News for the layer of one-sided operations, in order for each peer.
+/// What a layer takes at its port, in order for each peer. Ports that
+/// [hear of peers](Port::hears_of_peers) have all of it, others have messages only.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RemoteInput {
-    /// A request, or an answer.
+pub enum PortInput {
+    /// A message.
     Message(Source, Message),
-    /// The same of a session that is over: no answer can reach it.
+    /// A message of a session that is over: no answer can reach it.
     Last(Source, Message),
-    /// The receiver refused a message, or does not permit this node one-sided operations.
+    /// The receiver refused a message, or does not permit this node the layer.
     Refused {
         /// The receiver.
         node: NodeId,
@@ -27,8 +26,16 @@ pub enum RemoteInput {
         /// The receiver's reason, or [`NOT_PERMITTED`](crate::NOT_PERMITTED).
         reason: u64,
     },
+    /// The peer answers, for the first time or again.
+    Up(NodeId),
     /// The peer does not answer.
     Lost(NodeId, LostCause),
+    /// No process has the peer's port at any of its addresses: this machine's kernel reports it, or
+    /// the network does and a few questions stayed unanswered. The peer may start later.
+    NoProcess(NodeId),
+    /// No way leads to any of the peer's addresses: the network reports it of each, and a few
+    /// questions stayed unanswered.
+    NoWay(NodeId),
     /// The session is over. All its messages came before.
     Ended(NodeId, SessionNumber, EndReason),
 }
@@ -45,35 +52,76 @@ pub enum MemberChange {
 }
 
 impl Engine {
-    /// Returns the next news for the layer of one-sided operations. It has handled the one before.
-    /// Taking a message gives its sender memory credit back. Messages of peers that are
-    /// [held](Engine::hold_remote) wait.
-    pub fn poll_remote(&mut self) -> Option<RemoteInput> {
-        if let Some(key) = self.remote_taken.take()
+    /// Returns the next input at a port. Taking a message gives its sender memory credit back. Those
+    /// of peers that are [held](Self::hold_port) wait. The layer of one-sided operations has
+    /// handled the message before.
+    pub fn poll_port(&mut self, port: Port) -> Option<PortInput> {
+        if port == Port::Remote
+            && let Some(key) = self.remote_taken.take()
             && let Some(peer) = self.peers.get_mut(key)
             && peer.session.inbox.on_handled()
         {
             // The peer must be told if the next message is permitted.
             self.touch(key);
         }
-        if let Some(input) = self.shared.remote_inputs.pop_front() {
+        if let Some(input) = self.shared.news[port as usize].pop_front() {
             return Some(input);
         }
-        let (key, from, message) = self.take_for(Handler::Remote)?;
-        self.remote_taken = Some(key);
-        Some(RemoteInput::Message(from, message))
+        let (key, from, message) = self.take_for(port)?;
+        if port == Port::Remote {
+            self.remote_taken = Some(key);
+        }
+        Some(PortInput::Message(from, message))
+    }
+
+    /// Returns true if [`Engine::poll_port`] may have something.
+    #[must_use]
+    pub fn has_port_input(&self, port: Port) -> bool {
+        let is_handled = port == Port::Remote && self.remote_taken.is_some();
+        is_handled || !self.by_port[port as usize].is_empty() || self.has_port_news(port)
+    }
+
+    /// Returns true if [`Engine::poll_port`] has something beside messages of open sessions. It
+    /// comes first.
+    #[must_use]
+    pub fn has_port_news(&self, port: Port) -> bool {
+        !self.shared.news[port as usize].is_empty()
+    }
+
+    /// Returns true if [`Engine::poll_port`] may have something for the library itself, not for the
+    /// program.
+    #[must_use]
+    pub fn has_input_of_layers(&self) -> bool {
+        let of_library = Port::ALL.iter().filter(|port| **port != Port::Active);
+        of_library.copied().any(|port| self.has_port_input(port))
+    }
+
+    /// Leaves messages of `node` at a port where they are, or no longer: while answers to them find
+    /// no room, its memory credit holds it back.
+    pub fn hold_port(&mut self, port: Port, node: NodeId, held: bool) {
+        let Some(key) = self.peer_key(node) else {
+            return;
+        };
+        if let Some(peer) = self.peers.get_mut(key) {
+            peer.held[port as usize] = held;
+        }
+        if held {
+            self.by_port[port as usize].remove(key);
+        } else {
+            self.touch(key);
+        }
     }
 
     /// Returns the next active message. Taking it gives its sender memory credit back.
     pub fn recv_active(&mut self) -> Option<(Source, Message)> {
-        let (_, from, message) = self.take_for(Handler::Active)?;
+        let (_, from, message) = self.take_for(Port::Active)?;
         self.yields_since = None;
         Some((from, message))
     }
 
     /// Returns the next active message on `channel`, whatever waits on others.
     pub fn recv_active_on(&mut self, channel: ChannelId) -> Option<(Source, Message)> {
-        let mut keys = self.by_handler[Handler::Active as usize].flows();
+        let mut keys = self.by_port[Port::Active as usize].flows();
         let (key, received) = keys.find_map(|key| {
             let peer = self.peers.get_mut(key)?;
             let received = peer.next_active_on(channel, &mut self.shared)?;
@@ -94,21 +142,6 @@ impl Engine {
         let most = self.shared.config.send_queue / 2;
         let messages = limits::MAX_QUEUED_MESSAGES as u64 / 2;
         has_room(held.charge(), Held::one(bytes).charge(), most) && held.messages < messages
-    }
-
-    /// Returns the next message about membership. Taking it gives its sender memory credit back.
-    pub fn recv_membership(&mut self) -> Option<(Source, Message)> {
-        if let Some(left) = self.shared.membership_left.pop_front() {
-            return Some(left);
-        }
-        let (_, from, message) = self.take_for(Handler::Membership)?;
-        Some((from, message))
-    }
-
-    /// Returns true if [`Engine::recv_membership`] may have something.
-    #[must_use]
-    pub fn has_membership(&self) -> bool {
-        self.lists_for(Handler::Membership) || !self.shared.membership_left.is_empty()
     }
 
     /// Reports to the program that `node` joined, left or failed as a member of the cluster, in
@@ -135,49 +168,15 @@ impl Engine {
     /// Returns true if [`Engine::recv_active`] may have something.
     #[must_use]
     pub fn has_active(&self) -> bool {
-        self.lists_for(Handler::Active)
+        self.has_port_input(Port::Active)
     }
 
-    /// Returns true if [`Engine::poll_remote`] may have something.
-    #[must_use]
-    pub fn has_remote_input(&self) -> bool {
-        self.lists_for(Handler::Remote) || self.has_remote_news() || self.remote_taken.is_some()
-    }
-
-    /// Returns true if [`Engine::poll_remote`] has news beside messages of open sessions. They come
-    /// first.
-    #[must_use]
-    pub fn has_remote_news(&self) -> bool {
-        !self.shared.remote_inputs.is_empty()
-    }
-
-    /// Leaves one-sided operations of `node` where they are, or no longer: while answers to it
-    /// find no room, its memory credit holds it back.
-    pub fn hold_remote(&mut self, node: NodeId, held: bool) {
-        self.hold(Handler::Remote, node, held);
-    }
-
-    /// Leaves messages of `node` for `handler` where they are, or no longer.
-    pub(super) fn hold(&mut self, handler: Handler, node: NodeId, held: bool) {
-        let Some(key) = self.peer_key(node) else {
-            return;
-        };
-        if let Some(peer) = self.peers.get_mut(key) {
-            peer.held[handler as usize] = held;
-        }
-        if held {
-            self.by_handler[handler as usize].remove(key);
-        } else {
-            self.touch(key);
-        }
-    }
-
-    /// Returns the next message for `handler`, and the key of its peer; peers in turn.
-    pub(super) fn take_for(&mut self, handler: Handler) -> Option<(usize, Source, Message)> {
-        let peers = &mut self.by_handler[handler as usize];
+    /// Returns the next message at a port, and the key of its peer; peers in turn.
+    fn take_for(&mut self, port: Port) -> Option<(usize, Source, Message)> {
+        let peers = &mut self.by_port[port as usize];
         while let Some(key) = peers.front() {
             let peer = self.peers.get_mut(key);
-            let next = peer.and_then(|peer| peer.next_for(handler, &mut self.shared));
+            let next = peer.and_then(|peer| peer.next_for(port, &mut self.shared));
             let Some((from, message)) = next else {
                 peers.drop_front();
                 continue;
@@ -188,11 +187,6 @@ impl Engine {
             return Some((key, from, message));
         }
         None
-    }
-
-    /// Returns true if [`Engine::take_for`] may return a message.
-    pub(super) fn lists_for(&self, handler: Handler) -> bool {
-        !self.by_handler[handler as usize].is_empty()
     }
 
     /// Moves messages of `node` to the program from the memory that was named for them to memory of

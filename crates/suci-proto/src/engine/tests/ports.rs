@@ -1,7 +1,7 @@
-//! Messages for the handlers of layers.
+//! What comes to the ports of layers.
 
 use super::*;
-use crate::engine::{RemoteInput, SocketInput};
+use crate::engine::PortInput;
 use crate::event::LostCause;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,6 +27,7 @@ fn world_with(placement: Arc<dyn Placement>) -> World {
     let mut world = World::new(2);
     let config = Config {
         placement: PlacedBy::new(placement),
+        ports: Ports::ALL,
         memory: 2 << 20,
         max_message: 1 << 20,
         ..Config::default()
@@ -51,15 +52,16 @@ fn send(world: &mut World, from: usize, to: usize, payload: Vec<u8>) {
         .unwrap();
 }
 
-fn inputs(world: &mut World, host: usize) -> Vec<RemoteInput> {
-    core::iter::from_fn(|| world.engines[host].poll_remote()).collect()
+/// Returns what came for the layer of one-sided operations, but for the news that a peer answers.
+fn inputs(world: &mut World, host: usize) -> Vec<PortInput> {
+    let all = core::iter::from_fn(|| world.engines[host].poll_port(Port::Remote));
+    all.filter(|input| !matches!(input, PortInput::Up(_)))
+        .collect()
 }
 
-fn payloads(inputs: &[RemoteInput]) -> Vec<usize> {
-    let len = |input: &RemoteInput| match input {
-        RemoteInput::Message(_, message) | RemoteInput::Last(_, message) => {
-            Some(message.payload.len())
-        }
+fn payloads(inputs: &[PortInput]) -> Vec<usize> {
+    let len = |input: &PortInput| match input {
+        PortInput::Message(_, message) | PortInput::Last(_, message) => Some(message.payload.len()),
         _ => None,
     };
     inputs.iter().filter_map(len).collect()
@@ -73,7 +75,7 @@ fn messages_for_handlers_come_in_order_and_apart_from_the_programs() {
     send(&mut world, 0, 1, vec![2; 200_000]);
     send(&mut world, 0, 1, vec![3; 20]);
     world.run(SECOND);
-    assert!(world.engines[1].has_remote_input());
+    assert!(world.engines[1].has_port_input(Port::Remote));
     let mut told = inputs(&mut world, 1);
     // The long one is announced, and permitted once the one before was handled.
     world.run(SECOND);
@@ -86,14 +88,14 @@ fn messages_for_handlers_come_in_order_and_apart_from_the_programs() {
 #[test]
 fn f04_a_held_peer_waits_for_memory_and_for_nobody_else() {
     let mut world = world();
-    world.engines[1].hold_remote(id(0), true);
+    world.engines[1].hold_port(Port::Remote, id(0), true);
     for _ in 0..40 {
         send(&mut world, 0, 1, vec![7; 100_000]);
     }
     world.run(SECOND);
     assert!(payloads(&inputs(&mut world, 1)).is_empty());
     assert!(world.peer(0, 1).session.outbox.queued().open().messages > 10);
-    world.engines[1].hold_remote(id(0), false);
+    world.engines[1].hold_port(Port::Remote, id(0), false);
     let mut came = 0;
     for _ in 0..100 {
         came += payloads(&inputs(&mut world, 1)).len();
@@ -112,7 +114,7 @@ fn f20_the_last_messages_come_before_the_end() {
     let told = inputs(&mut world, 1);
     assert_eq!(payloads(&told), [10]);
     let last = told.last();
-    assert!(matches!(last, Some(RemoteInput::Ended(node, ..)) if *node == id(0)));
+    assert!(matches!(last, Some(PortInput::Ended(node, ..)) if *node == id(0)));
 }
 
 #[test]
@@ -129,7 +131,7 @@ fn f17_handlers_hear_of_a_silent_peer() {
         world.engines[0].handle_timeout(now);
         world.outgoing(0);
     }
-    let lost = RemoteInput::Lost(id(1), LostCause::NoAnswer);
+    let lost = PortInput::Lost(id(1), LostCause::NoAnswer);
     assert_eq!(inputs(&mut world, 0), [lost]);
 }
 
@@ -141,7 +143,7 @@ fn a_message_that_is_too_long_for_the_layer_is_refused() {
     world.run(SECOND);
     assert_eq!(payloads(&inputs(&mut world, 1)), [10]);
     let (node, channel, token) = (id(1), CHANNEL, 0);
-    let refused = RemoteInput::Refused {
+    let refused = PortInput::Refused {
         node,
         channel,
         token,
@@ -178,8 +180,8 @@ fn a_layer_is_asked_again_once_it_handled_a_message() {
     let mut came = Vec::new();
     for _ in 0..20 {
         world.run(SECOND);
-        while let Some(input) = world.engines[1].poll_remote() {
-            if let RemoteInput::Message(_, message) = input {
+        while let Some(input) = world.engines[1].poll_port(Port::Remote) {
+            if let PortInput::Message(_, message) = input {
                 layer.handled.store(message.number + 1, Ordering::Relaxed);
                 came.push(message.number);
             }
@@ -194,7 +196,7 @@ fn a_layer_is_asked_again_once_it_handled_a_message() {
 fn f22_large_active_messages_of_peers_are_received_in_turn() {
     let mut world = World::new(3);
     let config = Config {
-        placement: PlacedBy::new(Arc::new(Nowhere)),
+        ports: Ports::ALL,
         // Half of it is for large messages: room for one.
         memory: 1 << 20,
         max_message: 1 << 19,
@@ -227,15 +229,15 @@ fn f22_large_active_messages_of_peers_are_received_in_turn() {
 /// Returns the lengths of the messages of sockets that came, and whether their session ended then.
 fn of_sockets(world: &mut World, host: usize) -> (Vec<usize>, bool) {
     let (mut lengths, mut ended) = (Vec::new(), false);
-    while let Some(input) = world.engines[host].poll_sockets() {
+    while let Some(input) = world.engines[host].poll_port(Port::Sockets) {
         assert!(!ended, "{input:?} behind the end");
         match input {
-            SocketInput::Message(from, message) => {
-                assert_eq!(from, id(1 - host));
+            PortInput::Message(from, message) | PortInput::Last(from, message) => {
+                assert_eq!(from.node, id(1 - host));
                 lengths.push(message.payload.len());
             }
-            SocketInput::Ended(..) => ended = true,
-            SocketInput::Up(from) => assert_eq!((from, lengths.len()), (id(1 - host), 0)),
+            PortInput::Ended(..) => ended = true,
+            PortInput::Up(from) => assert_eq!((from, lengths.len()), (id(1 - host), 0)),
             other => panic!("{other:?}"),
         }
     }
@@ -264,11 +266,11 @@ fn sockets_have_their_messages_and_the_ends_of_sessions() {
     // The long one is announced, and permitted once the one before was taken.
     world.run(SECOND);
     assert_eq!(of_sockets(&mut world, 1), (vec![60_000], false));
-    world.engines[1].hold_sockets(id(0), true);
+    world.engines[1].hold_port(Port::Sockets, id(0), true);
     send(&mut world, 2);
     world.run(SECOND);
     assert_eq!(of_sockets(&mut world, 1), (vec![], false));
-    world.engines[1].hold_sockets(id(0), false);
+    world.engines[1].hold_port(Port::Sockets, id(0), false);
     assert_eq!(of_sockets(&mut world, 1), (vec![2], false));
     send(&mut world, 3);
     world.run(SECOND);
@@ -334,8 +336,8 @@ fn forwarded(channel: u32, length: usize) -> Outgoing {
 /// Returns the lengths of the forwarded packets that came.
 fn came_forwarded(world: &mut World, host: usize) -> Vec<usize> {
     let engine = &mut world.engines[host];
-    let all = core::iter::from_fn(|| engine.recv_forwarded());
-    all.map(|(_, message)| message.payload.len()).collect()
+    let all = core::iter::from_fn(|| engine.poll_port(Port::Forwarded));
+    payloads(&all.collect::<Vec<_>>())
 }
 
 /// Forwarded packets go to their layer alone. No flush waits for them, no event tells of them, and
@@ -353,9 +355,9 @@ fn forwarded_packets_are_no_messages_of_the_program() {
     world.run(SECOND);
     assert_eq!(world.engines[0].open_on(id(1), channel), 0);
     assert_eq!(world.received(1), 0);
-    assert!(world.engines[1].has_forwarded());
+    assert!(world.engines[1].has_port_input(Port::Forwarded));
     assert_eq!(came_forwarded(&mut world, 1), [10, 1_376]);
-    assert!(!world.engines[1].has_forwarded());
+    assert!(!world.engines[1].has_port_input(Port::Forwarded));
     world.engines[0]
         .send(world.now, id(1), forwarded(1, 5))
         .unwrap();
