@@ -262,7 +262,7 @@ impl Train {
             return false;
         };
         let bytes = self.bodies.last().map(Bytes::as_ref).unwrap_or_default();
-        let (head, first) = (template.len(), self.head.len());
+        let (head, first) = (template.head_len(), self.head.len());
         let end = first + head * next.count;
         self.head.resize(end + HeaderTemplate::ROOM, 0);
         self.pieces.reserve(2 * next.count);

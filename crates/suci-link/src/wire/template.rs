@@ -55,7 +55,7 @@ impl HeaderTemplate {
     }
 
     /// Returns the bytes of each head.
-    pub fn len(&self) -> usize {
+    pub fn head_len(&self) -> usize {
         self.len
     }
 
@@ -151,7 +151,7 @@ mod tests {
                 let offset = offset + if bits % 7 == 1 { at as u64 } else { 0 };
                 let header = Header { number, ..header };
                 let alone = packet(&header, channel, message, offset, &body);
-                let len = template.len();
+                let len = template.head_len();
                 prop_assert_eq!(len, alone.len() - body.len());
                 prop_assert_eq!(&template.stamp(number, offset, &body)[..len], &alone[..len]);
             }
