@@ -35,6 +35,8 @@ pub(crate) struct Opening {
     was_put_off: bool,
     /// The time that HELLO's answer took at most, once it came, of a far peer that was there.
     answer_time: Duration,
+    /// The same as a round trip, if it is known to be one.
+    round_trip: Option<Duration>,
 }
 
 impl Opening {
@@ -49,6 +51,7 @@ impl Opening {
             last_sent: now,
             was_put_off: false,
             answer_time: Duration::ZERO,
+            round_trip: None,
         }
     }
 
@@ -70,21 +73,21 @@ impl Opening {
         self.tries
     }
 
-    /// Notes that the cookie came at `came`: from `now` on `init` is repeated. Returns the time
-    /// that the answer took, if the HELLO was sent only once, so that the time is a round trip.
-    pub(crate) fn cookie_came(
-        &mut self,
-        now: Instant,
-        came: Instant,
-        init: Vec<u8>,
-    ) -> Option<Duration> {
+    /// Notes that the cookie came: INIT is due.
+    pub(crate) fn cookie_came(&mut self, now: Instant) {
+        self.answer_time = now.since(self.first_sent).min(CALLER_TIMEOUT);
         let is_round_trip = self.tries == 1 && !self.was_put_off;
-        let round_trip = is_round_trip.then(|| came.since(self.last_sent));
-        self.answer_time = came.since(self.first_sent).min(CALLER_TIMEOUT);
+        self.round_trip = is_round_trip.then(|| now.since(self.last_sent));
+        self.hasten(now);
+    }
+
+    /// From now on `init` is repeated. Returns the time that the cookie took, if the HELLO was sent
+    /// only once, so that the time is a round trip.
+    pub(crate) fn begin_init(&mut self, now: Instant, init: Vec<u8>) -> Option<Duration> {
         self.phase = AttemptPhase::Init(init);
         self.tries = 0;
         self.next_at = now;
-        round_trip
+        self.round_trip
     }
 
     /// Makes the current packet due at once.
@@ -155,7 +158,8 @@ mod tests {
             assert_eq!(opening.tries(), 0, "at the same address");
             opening.sent(at(20));
         }
-        let round_trip = opening.cookie_came(at(40), at(30), Vec::new());
+        opening.cookie_came(at(30));
+        let round_trip = opening.begin_init(at(40), Vec::new());
         assert_eq!((opening.token(), opening.next_at()), (7, at(40)));
         round_trip
     }
@@ -172,7 +176,8 @@ mod tests {
         while opening.next_at() < at(answer) {
             opening.sent(opening.next_at());
         }
-        opening.cookie_came(at(answer), at(answer), Vec::new());
+        opening.cookie_came(at(answer));
+        opening.begin_init(at(answer), Vec::new());
         while !opening.is_stale(opening.next_at(), rode) {
             opening.sent(opening.next_at());
         }

@@ -309,7 +309,7 @@ impl Peer {
         if let Some(attempt) = &mut self.attempt {
             attempt.to = from;
             attempt.cookie = Some((cookie, now));
-            attempt.opening.hasten(now);
+            attempt.opening.cookie_came(now);
         }
     }
 
@@ -418,8 +418,7 @@ impl Peer {
                 return false;
             }
         };
-        let came = attempt.cookie.map_or(now, |(_, came)| came);
-        if let Some(round_trip) = attempt.opening.cookie_came(now, came, bytes) {
+        if let Some(round_trip) = attempt.opening.begin_init(now, bytes) {
             beginning.recovery.set_initial_rtt(round_trip);
         }
         // The first number belongs to INIT, with or without frames.
