@@ -52,7 +52,7 @@ const TEST_CRATE: &str = "suci-tests";
 /// The crates of the protocol, which forbid unsafe code and touch no host.
 pub(crate) const PROTOCOL: &[&str] = &["suci-link", "suci-channels", "suci-proto"];
 
-/// Names that the protocol must not use, although the compiler for wasm32 lets them through as stubs.
+/// Names that these must not use, although the compiler for wasm32 lets them through as stubs.
 const HOST: &[&str] = &[
     "std::env",
     "std::fs",

@@ -115,8 +115,8 @@ fn documents() -> Result<Figure> {
     Ok(Figure::new(holds && count <= 30, said.join(", ")))
 }
 
-/// Functions of the protocol that run for each round trip of 64 B between two engines, as far as the
-/// compiler leaves them functions, and the files that define them.
+/// Functions of the protocol that run for each round trip of 64 B between two engines, as far as
+/// the compiler leaves them functions, and the files that define them.
 fn way() -> Result<Figure> {
     let guarded = guards::build()?;
     let [once, twice] = [100, 200].map(|rounds| self_costs(&guarded, rounds));

@@ -1,4 +1,4 @@
-//! What comes to the ports of layers.
+//! Input of the ports of layers.
 
 use super::*;
 use crate::engine::PortInput;
