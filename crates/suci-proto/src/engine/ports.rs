@@ -7,7 +7,7 @@ use suci_channels::port::Port;
 use suci_link::limits;
 use suci_link::types::{ChannelId, Layer, NodeId, SessionNumber, Source};
 
-/// What a layer takes at its port, in order for each peer. Ports that
+/// The input of a layer, in order for each peer. Ports that
 /// [hear of peers](Port::hears_of_peers) have all of it, others have messages only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PortInput {
@@ -52,8 +52,8 @@ pub enum MemberChange {
 }
 
 impl Engine {
-    /// Returns the next input at a port. Taking a message gives its sender memory credit back. Those
-    /// of peers that are [held](Self::hold_port) wait. The layer of one-sided operations has
+    /// Returns the next input at a port. Taking a message gives its sender memory credit back;
+    /// those of peers that are [held](Self::hold_port) wait. The layer of one-sided operations has
     /// handled the message before.
     pub fn poll_port(&mut self, port: Port) -> Option<PortInput> {
         if port == Port::Remote

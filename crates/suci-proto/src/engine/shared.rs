@@ -97,7 +97,7 @@ pub(crate) struct Shared {
     /// ended.
     pub(crate) late_of_groups: BTreeMap<(NodeId, ChannelId), SessionNumber>,
     pub(crate) calls: Calls,
-    /// What comes at each port before the messages of present sessions.
+    /// Input of each port that comes before the messages of present sessions.
     pub(crate) news: [VecDeque<PortInput>; PORTS],
     /// The peer that each connection index leads to.
     pub(crate) routes: Slab<u32>,
