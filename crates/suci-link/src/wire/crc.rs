@@ -70,6 +70,7 @@ fn of(header: &[u8; COVERED], body: &[u8]) -> u32 {
 
 /// Returns the checksum that a plain packet lying in one slice must carry: over all bytes but its
 /// own four, or over the header alone, depending on the packet's flags.
+#[inline]
 pub fn expected(packet: &[u8]) -> u32 {
     let Some(header) = packet.first_chunk() else {
         return crc_fast::crc32_iscsi(packet);

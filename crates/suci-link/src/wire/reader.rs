@@ -104,7 +104,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// It runs past the end.
-    #[inline]
+    #[inline(always)]
     pub fn varint(&mut self) -> Result<u64, Malformed> {
         // One load for every length: a branch per length is mispredicted whenever lengths change.
         if let Some(chunk) = self.bytes.first_chunk::<8>() {

@@ -57,6 +57,7 @@ impl Outbox {
     ///
     /// # Errors
     /// [`NoRoom`], with the message.
+    #[inline(always)]
     pub fn push(&mut self, message: Outgoing) -> Result<MessageNumber, (NoRoom, Outgoing)> {
         if let Some(small) = message.as_small() {
             let pushed = self.push_small(&small);
