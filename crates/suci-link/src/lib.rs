@@ -1,4 +1,4 @@
-//! What a connection of Suci is made of, as pure state machines: no sockets, clocks, threads.
+//! The parts of a connection of Suci, as pure state machines: no sockets, clocks, threads.
 //!
 //! | part | question it answers |
 //! |---|---|

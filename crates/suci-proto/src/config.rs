@@ -31,11 +31,11 @@ pub struct Config {
     /// Longest message accepted without asking the program, in bytes. At most half of `memory`;
     /// default 64 MiB. Longer ones raise [`crate::Event::Incoming`].
     pub max_message: u64,
-    /// Bytes that messages may count ([`Held::charge`](suci_channels::message::Held)) in the send queue to
-    /// one peer, for each class of channels; beyond that `send` refuses. Default 64 MiB. One longer
-    /// message is taken when the class has nothing else queued, and one on each channel of a group
-    /// in any case. Messages that no program sends (packets of others that this node sends on,
-    /// news about members) have this bound for themselves.
+    /// Bytes that messages may count ([`Held::charge`](suci_channels::message::Held)) in the send
+    /// queue to one peer, for each class of channels; beyond that `send` refuses. Default 64 MiB.
+    /// One longer message is taken when the class has nothing else queued, and one on each channel
+    /// of a group in any case. Messages that no program sends (packets of others that this node
+    /// sends on, news about members) have this bound for themselves.
     pub send_queue: u64,
     /// Messages longer than this many bytes ask the receiver first; default 256 KiB. Over a path
     /// with a long round trip the limit rises to the bytes that 8 Gbit/s carries in one round trip,
@@ -93,8 +93,8 @@ pub struct Config {
     pub controller: ControllerChoice,
     /// Names memory for messages that begin; default none.
     pub placement: PlacedBy,
-    /// The ports at which layers take their input ([`Engine::poll_port`](crate::Engine::poll_port));
-    /// default none. Messages for others go to the program.
+    /// Where layers take their input ([`Engine::poll_port`](crate::Engine::poll_port)); default
+    /// none. Messages for other ports go to the program.
     pub ports: Ports,
     /// Number of a connection's first packet; default 0. Tests begin near 2^64.
     pub first_packet_number: u64,

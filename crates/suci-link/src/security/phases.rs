@@ -1,9 +1,10 @@
 //! The key phases of a connection: which key seals the next packet, which ones may open a packet.
 //!
-//! A sender moves to its next phase at its [`PhaseLimit`]. The first packet of a phase holds a PING;
-//! the sender moves on only after a packet of the phase was acknowledged. So sender and receiver are never more than one phase apart, and two bits in the
-//! header tell the previous, the present and the next phase of the receiver from each other
-//! (RFC 9001 section 6 does the same with one bit and a delay).
+//! A sender moves to its next phase at its [`PhaseLimit`]. The first packet of a phase holds a
+//! PING; the sender moves on only after a packet of the phase was acknowledged. So sender and
+//! receiver are never more than one phase apart, and two bits in the header tell the previous, the
+//! present and the next phase of the receiver from each other (RFC 9001 section 6 does the same
+//! with one bit and a delay).
 //!
 //! A receiver keeps the keys of its previous phase for packets that come late, for
 //! [`PREVIOUS_KEPT`].

@@ -12,8 +12,8 @@
 //! *drained* its last. So every packet sent before the sender's lapse had L to arrive.
 //!
 //! Control packets may go `control` numbers beyond the limit, at most
-//! [`CONTROL_PACKET`](suci_link::limits::CONTROL_PACKET) bytes each, so that acks, probes and BLOCKED
-//! pass a closed window.
+//! [`CONTROL_PACKET`](suci_link::limits::CONTROL_PACKET) bytes each, so that acks, probes and
+//! BLOCKED pass a closed window.
 //!
 //! [`SendCredit`] is the sender's half, [`Grant`] the receiver's, both one per connection and
 //! direction; [`Shares`] is the budget of one socket, and every change of a `Grant` passes
