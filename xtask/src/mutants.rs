@@ -135,7 +135,7 @@ pub fn measure(shard: Option<&str>) -> Result<Score> {
 fn mutants() -> Result<Command> {
     let mut mutants = exec::cargo(["mutants", "--jobs", "2"]);
     for name in PROTOCOL {
-        mutants.args(["--package", name]);
+        mutants.args(["--package", name, "--test-package", name]);
     }
     mutants.args(["--minimum-test-timeout", PATIENCE]);
     for file in FILES {

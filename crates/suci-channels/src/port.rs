@@ -54,6 +54,14 @@ impl Port {
     }
 }
 
+const _: () = {
+    let mut at = 0;
+    while at < PORTS {
+        assert!(Port::ALL[at] as usize == at, "they are numbered by position");
+        at += 1;
+    }
+};
+
 /// A set of ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ports(u8);

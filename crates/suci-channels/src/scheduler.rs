@@ -9,7 +9,7 @@
 //! train or packet is not divided, so bytes sent beyond a quantum are subtracted from the next one.
 //!
 //! Choosing takes constant time, plus one step for each flow that is skipped because it owes more
-//! than a quantum. At least [`QUANTUM`] bytes sent before pay for each such step.
+//! than a quantum. At least `QUANTUM` bytes sent before pay for each such step.
 
 use suci_link::planted;
 
@@ -180,13 +180,15 @@ impl Scheduler {
         class
     }
 
-    #[inline]
     /// Returns true if the flow waits for its turn.
+    #[inline]
+    #[must_use]
     pub fn is_listed(&self, flow: usize) -> bool {
         self.entries.get(flow).is_some_and(|e| e.listed)
     }
 
     /// Returns true if no flow waits for its turn.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.occupied == 0
     }

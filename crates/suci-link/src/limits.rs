@@ -110,8 +110,7 @@ pub const COOKIE_LIFETIME: Duration = Duration::from_secs(15);
 pub const RIDE_CREDIT: u64 = 1_024;
 
 /// Messages up to this many bytes wait for memory credit, however long that takes. Longer ones may
-/// be announced instead. Every receiver's window has room for several such messages:
-/// [`MIN_WINDOW`](crate::message::MIN_WINDOW).
+/// be announced instead. Every receiver's window has room for several such messages.
 pub const RTS_INSTEAD: u64 = 4_096;
 
 /// Longest message of a group, in bytes. A receiver refuses longer ones that are announced.

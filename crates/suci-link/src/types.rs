@@ -234,12 +234,13 @@ impl ChannelId {
 
     /// Returns true if its messages depend on no program: no event tells of their outcomes, and no
     /// flush waits for them.
+    #[must_use]
     pub const fn is_internal(self) -> bool {
         self.carries_membership() || self.carries_forwarded()
     }
 
-    /// Returns true if its messages go to a handler of the library, not to the program
-    /// ([`Config::placement`](crate::Config::placement)).
+    /// Returns true if its messages go to the port of a layer, where there is one, and not to the
+    /// program.
     #[must_use]
     pub const fn is_handled(self) -> bool {
         self.0 >= ACTIVE && self.0 < FORWARDED + (1 << 24)
@@ -413,7 +414,7 @@ pub type PacketNumber = u64;
 pub struct Kind(pub u8);
 
 impl Kind {
-    /// A request ([`Engine::call`](crate::Engine::call)): its receiver may answer it.
+    /// A request: its receiver may answer it.
     pub const REQUEST: Self = Self(1);
 
     /// An empty message in the place of one that its sender cancelled before any of it was sent.

@@ -1,18 +1,9 @@
 //! The Suci protocol as pure state machines: no sockets, clocks, threads or global state.
 //!
-//! [`Engine`] composes all parts; its documentation states how to drive it. The parts below take
-//! values and `now` and return decisions; none of them sees the engine:
-//!
-//! | part | question it answers |
-//! |---|---|
-//! | [`wire`] | what do these bytes say? |
-//! | [`recovery`] | what arrived, what is lost, when to probe? |
-//! | [`congestion`], [`pacer`] | how much may be in flight, how fast may it go? |
-//! | [`credit`] | what does the receiver's socket buffer hold? |
-//! | [`ack`] | what did we receive, and when do we say so? |
-//! | [`message`] | which bytes of which message are next, and which messages are complete? |
-//! | [`pmtu`] | how large may a packet be? |
-//! | [`timer`] | who is due next? |
+//! [`Engine`] composes all parts; its documentation states how to drive it. The parts take values
+//! and `now` and return decisions; none of them sees the engine. [`credit`] says what the receiver's
+//! socket buffer holds, [`timer`] who is due next. `suci-link` has those of one connection ([`wire`],
+//! [`recovery`], [`congestion`] and others), `suci-channels` those of a session's [`message`]s.
 #![forbid(unsafe_code)]
 
 mod addresses;

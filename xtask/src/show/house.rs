@@ -171,7 +171,7 @@ fn costs_of(profile: &str) -> BTreeMap<(String, String), u64> {
             function = name[..end].to_owned();
         } else if line.starts_with("calls=") {
             lines.next();
-        } else if let Some((_, path)) = file.split_once("/crates/")
+        } else if let Some((_, path)) = file.split_once("crates/")
             && PROTOCOL
                 .iter()
                 .any(|name| path.starts_with(&format!("{name}/src/")))

@@ -227,7 +227,7 @@ impl Inbox {
         self.permitted.permits(layer)
     }
 
-    // ---- ports
+    // ---- handlers
 
     /// Handles a part of a packet that carries messages.
     ///

@@ -150,9 +150,11 @@ impl SharedMembership {
 }
 
 impl MembershipLayer {
-    /// Takes messages.
+    /// Takes messages: all that ended sessions left, which no memory credit holds back.
     fn take(&mut self, engine: &mut Engine, now: Instant, serves: &impl Fn(NodeId) -> bool) {
-        for _ in 0..BUDGET {
+        let mut taken = 0;
+        while engine.has_port_news(Port::Membership) || taken < BUDGET {
+            taken += 1;
             let (from, message) = match engine.poll_port(Port::Membership) {
                 Some(PortInput::Message(from, message) | PortInput::Last(from, message)) => {
                     (from, message)

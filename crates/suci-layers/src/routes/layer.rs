@@ -131,7 +131,7 @@ impl SharedRouter {
         send(engine, now, next, message, kind);
     }
 
-    /// Takes packets of neighbours and sends them on. Call it if [`Engine::has_forwarded`]; it may
+    /// Takes packets of neighbours and sends them on. Call it if [`Engine::has_port_input`]; it may
     /// leave some for the next call.
     pub fn serve(
         &self,

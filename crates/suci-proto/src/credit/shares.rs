@@ -41,23 +41,24 @@ const RESERVE_PART: u64 = 32;
 const RESERVE_PACKETS: u64 = 16;
 const RESERVE_MOST: u64 = 8;
 
-/// A peer that sent nothing for this time may be asked to return its credit, if another peer waits
-/// without any.
+/// A peer that sent nothing for this time, or for a probe timeout if that is more, may be asked to
+/// return its credit, if another peer waits without any.
 pub(crate) const IDLE: Duration = Duration::from_millis(100);
 
 /// An idle peer is left alone for this time if others have credit and only need more: a busy
 /// machine may run its process no sooner.
 const QUIET: Duration = Duration::from_millis(250);
 
-/// Longest time that a share in use lasts while others wait without credit, and that a surplus over
-/// the share lasts while others need more.
+/// Time that a share in use of a near peer lasts while others wait without credit, and longest time
+/// that a surplus over the share lasts while others need more.
 pub(crate) const TURN: Duration = Duration::from_secs(1);
+
+/// Longest turn of far peers. A connection carries nothing for its first four round trips; others
+/// wait for no more than a few seconds.
+const LONGEST_TURN: Duration = Duration::from_secs(3);
 
 /// While less than one in this many slots is taken, strangers begin with as much as others.
 const FEW_PEERS: u64 = 16;
-
-/// The same for far peers: a connection carries nothing for the first four round trips.
-const FAR_TURN: Duration = Duration::from_secs(3);
 
 /// How long a peer keeps its credit and its slot while others wait.
 #[derive(Clone, Copy, Debug)]
@@ -74,7 +75,7 @@ impl Tenure {
     pub fn of(pto: Duration) -> Self {
         Self {
             idle: pto.clamp(IDLE, TURN),
-            turn: pto.saturating_mul(8).clamp(TURN, FAR_TURN),
+            turn: pto.saturating_mul(8).clamp(TURN, LONGEST_TURN),
         }
     }
 }

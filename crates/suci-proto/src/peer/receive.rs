@@ -198,6 +198,7 @@ impl Peer {
             if let Some(reason) = done.reason
                 && channel.is_handled()
                 && Port::of(channel).hears_of_peers()
+                && shared.config.ports.has(Port::of(channel))
             {
                 let input = PortInput::Refused {
                     node,

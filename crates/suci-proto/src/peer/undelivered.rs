@@ -210,7 +210,7 @@ impl Peer {
         told || self.life.is_absent() || self.life.is_dead()
     }
 
-    /// Tells layers that nobody has the peer's port, or that no way leads to it.
+    /// Tells layers that nobody has the peer's UDP port, or that no way leads to it.
     pub(super) fn tell_absent(&self, shared: &mut Shared) {
         let node = self.node;
         shared.tell_ports(|| match self.is_absent() {

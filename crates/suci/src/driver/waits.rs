@@ -148,9 +148,7 @@ impl Driver {
     /// Whether the last cycle ended before everything was sent or taken: the next one is due at
     /// once.
     fn is_unfinished(&self) -> bool {
-        let input = [Port::Remote, Port::Sockets, Port::Forwarded];
-        let has_input = input.iter().any(|port| self.engine.has_port_input(*port));
-        self.tx_incomplete || self.last_poll.cut_short || has_input
+        self.tx_incomplete || self.last_poll.cut_short || self.engine.has_input_of_layers()
     }
 
     /// How long the driver may sleep if nothing arrives; without a value, for ever.

@@ -68,7 +68,7 @@ fn payloads(inputs: &[PortInput]) -> Vec<usize> {
 }
 
 #[test]
-fn messages_for_handlers_come_in_order_and_apart_from_the_programs() {
+fn messages_for_layers_come_in_order_and_apart_from_the_programs() {
     let mut world = world();
     send(&mut world, 0, 1, vec![1; 10]);
     world.send(0, 1).unwrap();
@@ -83,6 +83,37 @@ fn messages_for_handlers_come_in_order_and_apart_from_the_programs() {
     assert_eq!(payloads(&told), [10, 200_000, 20]);
     assert_eq!(world.received(1), 1, "the program's");
     assert!(inputs(&mut world, 0).is_empty());
+}
+
+/// An engine whose only layer is that of sockets: messages of others go to the program, which is
+/// told when one is refused, and no news wait where nobody takes them.
+#[test]
+fn a_closed_port_takes_nothing_from_the_program() {
+    let mut world = World::new(0);
+    world.ports = Ports::default().with(Port::Sockets);
+    for host in 0..2 {
+        let engine = world.start(host, 2, BUFFER);
+        world.engines.push(engine);
+    }
+    send(&mut world, 0, 1, vec![1; 10]);
+    send(&mut world, 0, 1, vec![2; 400_000]);
+    world.run(SECOND);
+    assert!(!world.engines[1].has_port_input(Port::Remote));
+    assert_eq!(world.received(1), 1);
+    let refused = world.engines[1].refuse(world.now, id(0), CHANNEL, 1, 7);
+    refused.unwrap();
+    world.run(SECOND);
+    let told = |event: &Event| matches!(event, Event::NotDelivered { channel: CHANNEL, .. });
+    assert!(world.events(0).iter().any(told));
+    world.engines[0].close(world.now, SECOND);
+    world.run(SECOND);
+    assert!(!world.engines[1].has_port_input(Port::Remote));
+    let all = core::iter::from_fn(|| world.engines[1].poll_port(Port::Sockets));
+    let all: Vec<_> = all.collect();
+    assert!(
+        matches!(all[..], [PortInput::Up(_), PortInput::Ended(..)]),
+        "{all:?}"
+    );
 }
 
 #[test]
@@ -118,7 +149,7 @@ fn f20_the_last_messages_come_before_the_end() {
 }
 
 #[test]
-fn f17_handlers_hear_of_a_silent_peer() {
+fn f17_layers_hear_of_a_silent_peer() {
     let mut world = world();
     send(&mut world, 0, 1, vec![1; 10]);
     world.run(SECOND);
