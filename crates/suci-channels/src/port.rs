@@ -57,7 +57,10 @@ impl Port {
 const _: () = {
     let mut at = 0;
     while at < PORTS {
-        assert!(Port::ALL[at] as usize == at, "they are numbered by position");
+        assert!(
+            Port::ALL[at] as usize == at,
+            "they are numbered by position"
+        );
         at += 1;
     }
 };

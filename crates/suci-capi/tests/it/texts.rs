@@ -130,7 +130,14 @@ fn texts_of_errors_name_nothing_that_only_rust_has() {
     let names = Names::read();
     let mut faults = Vec::new();
     let mut seen = 0;
-    for of in ["suci", "suci-link", "suci-channels", "suci-proto", "suci-net", "suci-capi"] {
+    for of in [
+        "suci",
+        "suci-link",
+        "suci-channels",
+        "suci-proto",
+        "suci-net",
+        "suci-capi",
+    ] {
         for path in sources(of) {
             for text in texts(&path) {
                 seen += 1;
