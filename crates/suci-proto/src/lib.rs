@@ -1,9 +1,10 @@
 //! The Suci protocol as pure state machines: no sockets, clocks, threads or global state.
 //!
 //! [`Engine`] composes all parts; its documentation states how to drive it. The parts take values
-//! and `now` and return decisions; none of them sees the engine. [`credit`] says what the receiver's
-//! socket buffer holds, [`timer`] who is due next. `suci-link` has those of one connection ([`wire`],
-//! [`recovery`], [`congestion`] and others), `suci-channels` those of a session's [`message`]s.
+//! and `now` and return decisions; none of them sees the engine. [`credit`] says what the
+//! receiver's socket buffer holds, [`timer`] who is due next. `suci-link` has those of one
+//! connection ([`wire`], [`recovery`], [`congestion`] and others), `suci-channels` those of a
+//! session's [`message`]s.
 #![forbid(unsafe_code)]
 
 mod addresses;

@@ -30,8 +30,8 @@ pub enum PortInput {
     Up(NodeId),
     /// The peer does not answer.
     Lost(NodeId, LostCause),
-    /// No process has the peer's UDP port at any of its addresses: this machine's kernel reports it, or
-    /// the network does and a few questions stayed unanswered. The peer may start later.
+    /// No process has the peer's UDP port at any of its addresses: this machine's kernel reports
+    /// it, or the network does and a few questions stayed unanswered. The peer may start later.
     NoProcess(NodeId),
     /// No way leads to any of the peer's addresses: the network reports it of each, and a few
     /// questions stayed unanswered.
