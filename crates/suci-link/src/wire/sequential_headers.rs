@@ -21,7 +21,7 @@ pub struct SequentialHeaders {
 impl SequentialHeaders {
     /// Returns the heads that follow the first `head` bytes of `frame`: its type, a channel and a
     /// number, both varints, and bytes that all heads have in common. None if the head has more
-    /// than [`LONGEST`] bytes, or a varint has nine.
+    /// than `LONGEST` bytes, or a varint has nine.
     pub fn after(frame: &[u8], head: usize) -> Option<Self> {
         let mut word = [0; LONGEST];
         word.get_mut(..head)?.copy_from_slice(frame.get(..head)?);

@@ -11,7 +11,6 @@ use crate::sys;
 use crate::wait::{Step, TIMED_SLEEP, WaitConditions};
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
-use suci_proto::Port;
 use suci_proto::time::{Instant, earlier};
 
 /// If a sleep ends sooner than this, a datagram was waiting already, and more are likely to follow.
