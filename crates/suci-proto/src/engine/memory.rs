@@ -136,6 +136,17 @@ impl MemoryShares {
         more > 0
     }
 
+    /// Frees what a session that ended was promised for large messages, except for the `held` bytes
+    /// that wait for the program: no more will come.
+    pub(crate) fn end(&mut self, promise: &mut Promise, held: u64) {
+        self.leave(promise);
+        self.set_stalled(promise, 0);
+        let freed = promise.large.saturating_sub(held);
+        promise.large -= freed;
+        self.large = self.large.saturating_sub(freed);
+        self.freed |= freed > 0;
+    }
+
     /// Frees the memory promised to a session that ended and whose messages were taken.
     pub(crate) fn release(&mut self, mut promise: Promise) {
         self.leave(&mut promise);
@@ -327,6 +338,27 @@ mod tests {
         shares.large(&mut middling[0], 0, Some(3), 0);
         assert_eq!(middling[0].large, 0, "nothing is left");
         assert!(shares.is_sound());
+    }
+
+    /// A session ended amid a large message, and another message of it waits for the program: only
+    /// that one's memory is kept.
+    #[test]
+    fn f22_a_session_that_ended_keeps_no_memory_for_what_cannot_come() {
+        let mut shares = MemoryShares::new(2_000);
+        let [mut ended, mut waits] = [Promise::default(), Promise::default()];
+        shares.large(&mut ended, 100, Some(800), 1);
+        assert_eq!(ended.large, 900);
+        shares.set_stalled(&mut ended, 800);
+        shares.large(&mut waits, 0, Some(700), 2);
+        assert!(waits.is_waiting());
+        shares.end(&mut ended, 100);
+        assert_eq!((ended.large, shares.stalled), (100, 0));
+        assert_eq!(shares.next_waiting(), Some(2));
+        shares.large(&mut waits, 0, Some(700), 2);
+        assert_eq!(waits.large, 700);
+        shares.release(ended);
+        shares.release(waits);
+        assert_eq!(shares.large, 0);
     }
 
     /// Two absent peers hold almost all memory; a third peer wants much, a fourth little.

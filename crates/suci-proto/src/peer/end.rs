@@ -167,7 +167,7 @@ fn ended_session(mut old: Session, ending: Ending, shared: &mut Shared) -> Remai
         ended.outcome = planted_outcome(ended.outcome, reason);
     }
     let mut promise = old.promise;
-    shared.memory.leave(&mut promise);
+    shared.memory.end(&mut promise, held);
     if messages.is_empty() && untaken.is_empty() {
         shared.memory.release(core::mem::take(&mut promise));
     }
