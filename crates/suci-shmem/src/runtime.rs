@@ -7,9 +7,10 @@ use crate::heap::Heap;
 use crate::memory::{self, Span};
 use crate::settings;
 use crate::team::{ActiveSet, SHARED_NUMBER, TEAM_NUMBERS, Team, active_set_number};
+use crate::wait::until;
 use std::collections::BTreeMap;
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 use suci::group::{Group, GroupError};
@@ -46,6 +47,8 @@ pub(crate) struct Runtime {
     finalize_limit: Duration,
     /// `shmem_finalize` has returned.
     is_over: AtomicBool,
+    /// Threads that tell the end of a process of DSE and wait for the answer.
+    pub(crate) reports: AtomicUsize,
     /// The number of the process.
     process: u32,
 }
@@ -183,6 +186,7 @@ impl Runtime {
             watcher,
             finalize_limit,
             is_over: AtomicBool::new(false),
+            reports: AtomicUsize::new(0),
             process: std::process::id(),
         })
     }
@@ -193,6 +197,8 @@ impl Runtime {
         if self.watcher.expect_ends() {
             self.quiet_contexts(|_| true);
             self.barrier_all();
+            // These ends are known: others waited for it before they came to the barrier.
+            until(|| (self.reports.load(Ordering::SeqCst) == 0).then_some(()));
             // A process that does not confirm in time has all that it needs: it was in the barrier.
             let _ = self.fabric.node.close(self.finalize_limit);
             self.is_over.store(true, Ordering::Relaxed);

@@ -9,6 +9,7 @@ use crate::memory;
 use crate::runtime::{Runtime, runtime};
 use crate::wait::until;
 use std::ffi::{c_int, c_void};
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use suci::remote::{AtomicOp, Width};
 
@@ -197,7 +198,9 @@ impl Processes {
         let work = move || {
             // SAFETY: as dse.h demands of the function.
             let result = unsafe { function(order.argument) };
-            let fabric = &runtime().fabric;
+            let Runtime {
+                fabric, reports, ..
+            } = runtime();
             // All that the process wrote is there before its end is.
             fabric.quiet();
             let at = order.process * ENTRY;
@@ -210,8 +213,10 @@ impl Processes {
                     AtomicOp::Set(value),
                 )
             };
+            reports.fetch_add(1, Ordering::SeqCst);
             set(at + 8, result);
             set(at, 1);
+            reports.fetch_sub(1, Ordering::SeqCst);
         };
         let thread = std::thread::Builder::new().name("dse-process".into());
         if let Err(error) = thread.spawn(work) {
