@@ -13,7 +13,7 @@ use crate::{bench, exec, guards, prose, source};
 pub(super) const LINES: &[Line] = &[
     Line {
         name: "code-proto",
-        must: "link, channels and engine have at most 26,000 lines of code outside tests, none 12,000",
+        must: "link, channels and engine have at most 19,500 lines of code outside tests",
         run: |_| protocol(),
     },
     Line {
@@ -49,15 +49,14 @@ pub(super) const LINES: &[Line] = &[
 /// The sizes of the protocol's crates, which a newcomer reads.
 fn protocol() -> Result<Figure> {
     let mut said = Vec::new();
-    let (mut all, mut longest) = (0, 0);
+    let mut all = 0;
     for name in PROTOCOL {
         let lines = code(&format!("crates/{name}/src"))?;
-        (all, longest) = (all + lines, lines.max(longest));
+        all += lines;
         said.push(format!("{name} {lines} lines"));
     }
     said.push(format!("together {all}"));
-    let holds = all <= 26_000 && longest <= 12_000;
-    Ok(Figure::new(holds, said.join(", ")))
+    Ok(Figure::new(all <= 19_500, said.join(", ")))
 }
 
 /// Lines of code: neither blank nor comments, without tests and planted faults.

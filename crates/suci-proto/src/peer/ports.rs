@@ -8,6 +8,9 @@ use suci_channels::message::Message;
 use suci_channels::port::Port;
 use suci_link::types::{ChannelId, Layer, SessionNumber, Source};
 
+/// Most messages that ended sessions leave at a port whose layer hears of no ends.
+const MAX_LEFT: usize = 1024;
+
 impl Peer {
     /// Returns the next message at a port, sessions in order.
     pub(crate) fn next_for(
@@ -109,6 +112,10 @@ impl Peer {
         for message in messages {
             self.count_received(1, message.payload.received(), &mut shared.counters);
             let port = Port::of(message.channel);
+            // A driver that takes none of them must not hold more and more.
+            if !port.hears_of_peers() && shared.news[port as usize].len() >= MAX_LEFT {
+                continue;
+            }
             let from = Source { node, session };
             shared.tell_port(port, PortInput::Last(from, message));
         }
