@@ -197,7 +197,7 @@ impl Runtime {
         if self.watcher.expect_ends() {
             self.quiet_contexts(|_| true);
             self.barrier_all();
-            // These ends are known: others waited for it before they came to the barrier.
+            // Others awaited these processes before they came to the barrier.
             until(|| (self.reports.load(Ordering::SeqCst) == 0).then_some(()));
             // A process that does not confirm in time has all that it needs: it was in the barrier.
             let _ = self.fabric.node.close(self.finalize_limit);

@@ -150,7 +150,7 @@ impl SharedMembership {
 }
 
 impl MembershipLayer {
-    /// Takes messages: all that ended sessions left, which no memory credit holds back.
+    /// Takes messages, and all that ended sessions left: no memory credit holds those back.
     fn take(&mut self, engine: &mut Engine, now: Instant, serves: &impl Fn(NodeId) -> bool) {
         let mut taken = 0;
         while engine.has_port_news(Port::Membership) || taken < BUDGET {
