@@ -36,7 +36,7 @@ HOST_TOOLS := ip:iproute2 tc:iproute2 ethtool:ethtool nft:nftables sysctl:procps
 
 # Programs that the preloaded library is tried with, as command:package pairs.
 PRELOAD_TOOLS := iperf3:iperf3 sockperf:sockperf redis-server:redis-server redis-benchmark:redis-tools \
-	nginx:nginx-light curl:curl sshd:openssh-server ssh:openssh-client
+	nginx:nginx-light wrk:wrk memcached:memcached memcslap:libmemcached-tools curl:curl sshd:openssh-server ssh:openssh-client
 
 # Needed by the contenders of the bench in C, as file:package pairs.
 BENCH_FILES := /usr/bin/gcc:gcc /usr/include/zmq.h:libzmq3-dev /usr/include/rdma/fabric.h:libfabric-dev \

@@ -4,7 +4,7 @@
 
 use crate::address::of_ip;
 use crate::reactor::Reactor;
-use crate::settings::{PLAIN, Settings};
+use crate::settings::{KeyFiles, PLAIN, Settings};
 use crate::succession::{self, Parent};
 use crate::table::{self, Table};
 use crate::{direct, door, kernel, next, settings};
@@ -161,6 +161,18 @@ fn open(settings: &'static Settings) -> Result<Arc<Reactor>, String> {
     if settings.allows_plain {
         builder = builder.allow_insecure_network();
     }
+    // Other combinations are wrong, and `open` says why.
+    builder = match settings.keys.clone() {
+        KeyFiles {
+            cluster: Some(file),
+            node: [None, None],
+        } => builder.key_file(file),
+        KeyFiles {
+            cluster: None,
+            node: [Some(own), Some(public)],
+        } => builder.node_key_files(own, public),
+        _ => builder,
+    };
     without_signals(|| {
         let node = builder.open_threads(1).map_err(|error| match error {
             suci::Error::PlainOnNetwork { .. } => format!("{error}, here by {PLAIN}=1"),
@@ -194,6 +206,7 @@ static AT_START: extern "C" fn() = start;
 extern "C" fn start() {
     // A thread that looked for the functions later could leave the child of a fork without them.
     next::next();
+    settings::note_environment();
     watch_forks();
 }
 

@@ -3,6 +3,7 @@
 use crate::kernel::{self, Caller};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::ffi::OsString;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -11,12 +12,52 @@ use suci::{AddressBook, NodeId, env};
 /// The variable that allows packets without encryption beyond loopback.
 pub(crate) const PLAIN: &str = "SUCI_PRELOAD_PLAIN";
 
+/// What the environment said when the library was loaded: programs such as nginx clear it before
+/// they listen.
+#[derive(Debug)]
+struct Environment {
+    id: Result<Option<NodeId>, String>,
+    book: Option<OsString>,
+    allows_plain: bool,
+    keys: KeyFiles,
+}
+
+/// The files of keys that the environment named.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct KeyFiles {
+    pub(crate) cluster: Option<OsString>,
+    /// The node's own key, and the public keys of all.
+    pub(crate) node: [Option<OsString>; 2],
+}
+
+impl Environment {
+    fn read() -> Self {
+        Self {
+            id: env::id().map_err(|error| error.to_string()),
+            book: std::env::var_os(env::BOOK),
+            allows_plain: std::env::var_os(PLAIN).is_some_and(|value| value == "1"),
+            keys: KeyFiles {
+                cluster: std::env::var_os(env::KEY_FILE),
+                node: [env::NODE_KEY_FILE, env::PUBLIC_KEYS_FILE].map(std::env::var_os),
+            },
+        }
+    }
+}
+
+static ENVIRONMENT: OnceLock<Environment> = OnceLock::new();
+
+/// Notes what the environment says now. Call it when the library is loaded.
+pub(crate) fn note_environment() {
+    ENVIRONMENT.get_or_init(Environment::read);
+}
+
 /// The settings of the environment.
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) own: NodeId,
     pub(crate) book: AddressBook,
     pub(crate) allows_plain: bool,
+    pub(crate) keys: KeyFiles,
     /// Addresses that belong to exactly one node; nothing for those of several.
     nodes: BTreeMap<IpAddr, Option<NodeId>>,
 }
@@ -47,16 +88,17 @@ pub(crate) fn get() -> Option<&'static Settings> {
 }
 
 fn read() -> Result<Option<Settings>, String> {
-    let own = env::id().map_err(|error| error.to_string())?;
-    let (own, path) = match (own, std::env::var_os(env::BOOK)) {
+    let environment = ENVIRONMENT.get_or_init(Environment::read);
+    let (own, path) = match (environment.id.clone()?, &environment.book) {
         (Some(own), Some(path)) => (own, path),
         (None, None) => return Ok(None),
         (None, Some(_)) => return Err(format!("{} is not set: set it to a node", env::ID)),
         (Some(_), None) => return Err(format!("{} is not set: set it to a book", env::BOOK)),
     };
     let book = AddressBook::read(path).map_err(|error| error.to_string())?;
-    let allows_plain = std::env::var_os(PLAIN).is_some_and(|value| value == "1");
-    Ok(Some(Settings::new(own, book, allows_plain)))
+    let mut settings = Settings::new(own, book, environment.allows_plain);
+    settings.keys = environment.keys.clone();
+    Ok(Some(settings))
 }
 
 impl Settings {
@@ -77,6 +119,7 @@ impl Settings {
             own,
             book,
             allows_plain,
+            keys: KeyFiles::default(),
             nodes,
         }
     }

@@ -15,8 +15,20 @@ use crate::netns::{Netns, Pair};
 const ROUNDS: usize = 3;
 const SECONDS: &str = "2";
 
-/// Requests of a run of redis-benchmark.
+/// Requests of a run of redis-benchmark, and with sixteen under way on each connection.
 const REQUESTS: &str = "20000";
+const PIPELINED: &str = "400000";
+
+/// A configuration of nginx that serves at the address `$0`.
+const NGINX: &str = "printf 'daemon off; master_process off; pid /dev/null; error_log stderr crit;\
+    events {} http { access_log off; client_body_temp_path /tmp; proxy_temp_path /tmp; \
+    fastcgi_temp_path /tmp; uwsgi_temp_path /tmp; scgi_temp_path /tmp; \
+    server { listen %s:8080; return 200 \"hello\\n\"; } }' \"$0\" > \"$CONF\" \
+    && exec nginx -c \"$CONF\"";
+
+/// Of TCP's throughput at least this part, and at most this multiple of its latency.
+const LEAST: f64 = 0.5;
+const MOST: f64 = 2.0;
 
 /// The kernel's counter of UDP datagrams that left a host, and more of them than a connection takes
 /// that then sends nothing.
@@ -30,13 +42,18 @@ const LIMIT: &str = "90";
 pub(super) const LINES: &[Line] = &[
     Line {
         name: "preload",
-        must: "iperf3, sockperf and redis-benchmark run unmodified between two namespaces; throughput and latency beside TCP",
-        run: |_| compare(0.0),
+        must: "programs run unmodified between two namespaces: half of TCP's rate, twice its latency",
+        run: |_| compare(0.0, false),
+    },
+    Line {
+        name: "preload-sealed",
+        must: "the same, sealed, beside plain TCP",
+        run: |_| compare(0.0, true),
     },
     Line {
         name: "preload-loss",
-        must: "the same with 1 % of the packets lost",
-        run: |_| compare(0.01),
+        must: "the same with 1 % of the packets lost, plain",
+        run: |_| compare(0.01, false),
     },
 ];
 
@@ -58,10 +75,15 @@ const PROGRAMS: &[Program] = &[
         server: &["iperf3", "-s", "-B"],
         client: &["iperf3", "-J", "-t", SECONDS, "-c"],
         unit: "Mbit/s",
-        figure: |said| {
-            let said: Value = serde_json::from_str(said).ok()?;
-            Some(said["end"]["sum_received"]["bits_per_second"].as_f64()? / 1e6)
-        },
+        figure: iperf3,
+    },
+    Program {
+        name: "iperf3 -R",
+        port: "5201",
+        server: &["iperf3", "-s", "-B"],
+        client: &["iperf3", "-R", "-J", "-t", SECONDS, "-c"],
+        unit: "Mbit/s",
+        figure: iperf3,
     },
     Program {
         name: "sockperf",
@@ -77,7 +99,7 @@ const PROGRAMS: &[Program] = &[
             SECONDS,
             "-i",
         ],
-        unit: "us each way in the median",
+        unit: LATENCY,
         figure: |said| {
             let median = said.split("percentile 50.000 =").nth(1)?;
             median.split_whitespace().next()?.parse().ok()
@@ -86,14 +108,7 @@ const PROGRAMS: &[Program] = &[
     Program {
         name: "redis-benchmark",
         port: "6379",
-        server: &[
-            "redis-server",
-            "--protected-mode",
-            "no",
-            "--save",
-            "",
-            "--bind",
-        ],
+        server: REDIS,
         client: &[
             "redis-benchmark",
             "--csv",
@@ -104,23 +119,93 @@ const PROGRAMS: &[Program] = &[
             "-h",
         ],
         unit: "requests/s",
+        figure: redis,
+    },
+    Program {
+        name: "redis-benchmark -P 16",
+        port: "6379",
+        server: REDIS,
+        client: &[
+            "redis-benchmark",
+            "--csv",
+            "-t",
+            "get",
+            "-P",
+            "16",
+            "-n",
+            PIPELINED,
+            "-h",
+        ],
+        unit: "requests/s",
+        figure: redis,
+    },
+    Program {
+        name: "memcached",
+        port: "11211",
+        server: &["memcached", "-u", "root", "-l"],
+        client: &[
+            "sh",
+            "-c",
+            "exec memcslap --concurrency=8 --execute-number=10000 --test=get --servers=$0:11211",
+        ],
+        unit: "requests/s",
+        // "Time to get 80000 keys by 8 threads: 0.436 seconds."
         figure: |said| {
-            let row = said.lines().find(|line| line.starts_with("\"GET\""))?;
-            row.split(',').nth(1)?.trim_matches('"').parse().ok()
+            let line = said.lines().find(|line| line.contains("Time to get"))?;
+            let keys: f64 = line.split_whitespace().nth(3)?.parse().ok()?;
+            let seconds = line.split(':').nth(1)?.split_whitespace().next()?;
+            Some(keys / seconds.parse::<f64>().ok()?)
+        },
+    },
+    Program {
+        name: "nginx",
+        port: "8080",
+        server: &["sh", "-c", NGINX],
+        client: &["sh", "-c", "exec wrk -t1 -c50 -d2 http://$0:8080/"],
+        unit: "requests/s",
+        figure: |said| {
+            let line = said
+                .lines()
+                .find(|line| line.starts_with("Requests/sec:"))?;
+            line.split_whitespace().nth(1)?.parse().ok()
         },
     },
 ];
+
+/// The unit of figures of which less is better.
+const LATENCY: &str = "us each way in the median";
+
+const REDIS: &[&str] = &[
+    "redis-server",
+    "--protected-mode",
+    "no",
+    "--save",
+    "",
+    "--bind",
+];
+
+fn iperf3(said: &str) -> Option<f64> {
+    let said: Value = serde_json::from_str(said).ok()?;
+    Some(said["end"]["sum_received"]["bits_per_second"].as_f64()? / 1e6)
+}
+
+fn redis(said: &str) -> Option<f64> {
+    let row = said.lines().find(|line| line.starts_with("\"GET\""))?;
+    row.split(',').nth(1)?.trim_matches('"').parse().ok()
+}
 
 /// Two hosts with a node each.
 struct Hosts {
     pair: Pair,
     library: PathBuf,
     book: PathBuf,
-    _scratch: tempfile::TempDir,
+    /// The cluster's key, if nodes are sealed.
+    key: Option<PathBuf>,
+    scratch: tempfile::TempDir,
 }
 
 impl Hosts {
-    fn new(loss: f64) -> Result<Self> {
+    fn new(loss: f64, is_sealed: bool) -> Result<Self> {
         let build = ["build", "-q", "--locked", "--release", "-p", "suci-preload"];
         exec::run(&mut exec::cargo(build))?;
         let pair = Pair::new()?;
@@ -133,23 +218,33 @@ impl Hosts {
         let book = scratch.path().join("book");
         let (server, client) = (pair.b_addr(), pair.a_addr());
         std::fs::write(&book, format!("0 {server}:7000\n1 {client}:7000\n"))?;
+        let key = is_sealed.then(|| scratch.path().join("key"));
+        if let Some(key) = &key {
+            let keygen = ["run", "-q", "--locked", "--release", "-p", "suci-cli", "--"];
+            exec::run(exec::cargo(keygen).arg("keygen").arg(key))?;
+        }
         Ok(Self {
             pair,
             library: exec::target_dir().join("release/libsuci_preload.so"),
             book,
-            _scratch: scratch,
+            key,
+            scratch,
         })
     }
 
     /// A command on a host, under the library or not.
     fn command(&self, host: &Netns, node: &str, is_preloaded: bool, program: &str) -> Command {
         let mut command = host.command(program);
+        command.env("CONF", self.scratch.path().join("nginx.conf"));
         if is_preloaded {
             command
                 .env("LD_PRELOAD", &self.library)
-                .env("SUCI_PRELOAD_PLAIN", "1")
                 .env("SUCI_BOOK", &self.book)
                 .env("SUCI_ID", node);
+            match &self.key {
+                Some(key) => command.env("SUCI_KEY_FILE", key),
+                None => command.env("SUCI_PRELOAD_PLAIN", "1"),
+            };
         }
         command
     }
@@ -189,6 +284,7 @@ impl Hosts {
 /// Fails if a program is missing.
 fn check_installed() -> Result<()> {
     let all = PROGRAMS.iter().flat_map(|it| [it.server[0], it.client[0]]);
+    let all = all.chain(["nginx", "wrk", "memcslap"]);
     let is_missing = |name: &&str| {
         let mut which = Command::new("which");
         exec::capture(which.arg(name)).is_err()
@@ -203,9 +299,9 @@ fn check_installed() -> Result<()> {
     }
 }
 
-fn compare(loss: f64) -> Result<Figure> {
+fn compare(loss: f64, is_sealed: bool) -> Result<Figure> {
     check_installed()?;
-    let hosts = Hosts::new(loss)?;
+    let hosts = Hosts::new(loss, is_sealed)?;
     let mut said = Vec::new();
     let mut holds = true;
     for program in PROGRAMS {
@@ -223,9 +319,15 @@ fn compare(loss: f64) -> Result<Figure> {
         // Else the library was not loaded, and TCP is compared with TCP.
         holds &= ours.iter().all(|sent| *sent > FEW) && theirs.iter().all(|sent| *sent == 0);
         let (name, unit) = (program.name, program.unit);
+        holds &= match unit {
+            LATENCY => suci <= MOST * tcp,
+            _ => suci >= LEAST * tcp,
+        };
         let least = ours.iter().min().copied().unwrap_or_default();
         said.push(format!(
-            "{name}: {suci:.0} {unit} in at least {least} UDP datagrams of the client, TCP {tcp:.0}"
+            "{name}: {suci:.0} {unit} ({:.2} of TCP's {tcp:.0}) in at least {least} UDP datagrams of \
+             the client",
+            suci / tcp
         ));
     }
     Ok(Figure::new(holds, said.join("; ")))

@@ -1,8 +1,11 @@
 //! Programs on two nodes of this host, whose addresses differ.
 
 use crate::cluster::{Nodes, Server, plain_python, run};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use suci::security::ClusterKey;
 
 #[test]
 fn an_exchange_has_the_nodes_addresses() {
@@ -345,6 +348,22 @@ fn without_a_node_listeners_serve_tcp_and_connections_to_nodes_fail() {
     let [_, warned] = run(&mut nodes.python(0, &words));
     assert!(warned.contains("node 0 cannot be opened"), "{warned}");
     drop(taken);
+}
+
+#[test]
+fn a_server_that_clears_its_environment_is_sealed() {
+    let nodes = Nodes::on_loopback();
+    let dir = tempfile::tempdir().unwrap();
+    let key = dir.path().join("key");
+    let text = ClusterKey::generate().unwrap().to_secret_text();
+    std::fs::write(&key, text).unwrap();
+    std::fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
+    let words = ["serve_without_environment", &nodes.ips[0], "1"];
+    let server = Server::start(nodes.python(0, &words).env("SUCI_KEY_FILE", &key));
+    let words = ["call_echo", &nodes.ips[0], &server.port, &nodes.ips[1]];
+    let [_, warned] = run(nodes.python(1, &words).env("SUCI_KEY_FILE", &key));
+    assert_eq!(warned, "");
+    assert_eq!(server.finish(), nodes.told(1));
 }
 
 #[test]

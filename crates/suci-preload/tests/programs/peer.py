@@ -64,6 +64,12 @@ def serve_one_by_one(host, count):
             echo_on(connection)
 
 
+def serve_without_environment(host, count):
+    """As nginx does, which clears its environment before it listens."""
+    os.environ.clear()
+    serve_one_by_one(host, count)
+
+
 def serve_events(host, count):
     """The same for clients at once, with a selector."""
     selector = selectors.DefaultSelector()
