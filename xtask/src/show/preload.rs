@@ -146,7 +146,7 @@ const PROGRAMS: &[Program] = &[
         client: &[
             "sh",
             "-c",
-            "exec memcslap --concurrency=8 --execute-number=10000 --test=get --servers=$0:11211",
+            "exec memcslap --concurrency=8 --execute-number=4000 --test=get --servers=$0:11211",
         ],
         unit: "requests/s",
         // "Time to get 80000 keys by 8 threads: 0.436 seconds."
