@@ -5,6 +5,7 @@
 //! time of each wait for the reason that blocked the messages then.
 
 use core::fmt;
+use suci_link::link::Held;
 use suci_link::time::{Duration, Instant};
 
 /// A reason why messages that are ready are not sent.
@@ -34,6 +35,16 @@ pub enum WaitReason {
     Cap,
     /// The socket of this node took no more: the device or its queue is busy.
     Socket,
+}
+
+impl From<Held> for WaitReason {
+    fn from(held: Held) -> Self {
+        match held {
+            Held::Steering => Self::Steering,
+            Held::Congestion => Self::Congestion,
+            Held::Pacing => Self::Pacing,
+        }
+    }
 }
 
 impl WaitReason {

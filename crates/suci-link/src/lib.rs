@@ -14,7 +14,9 @@
 
 pub mod ack;
 pub mod congestion;
+pub mod credit;
 pub mod limits;
+pub mod link;
 pub mod pacer;
 #[cfg(suci_plant)]
 pub mod plant;
@@ -25,6 +27,7 @@ pub mod recent_max;
 pub mod recovery;
 pub mod security;
 pub mod time;
+pub mod train;
 pub mod types;
 pub mod wire;
 

@@ -1,8 +1,8 @@
 //! The facts about a received datagram beside its bytes.
 
-use crate::transmit::Destination;
 use std::net::{IpAddr, SocketAddr};
 use suci_link::time::Instant;
+use suci_link::train::Destination;
 use suci_link::types::Ecn;
 
 /// Addresses, congestion mark and time of a received datagram.

@@ -58,4 +58,5 @@ pub use suci_channels::message::{
 pub use suci_channels::port::{Port, Ports};
 pub use suci_channels::scheduler::{CLASSES, Priority, PriorityError};
 pub use suci_channels::waits::{WaitClock, WaitReason, Waited, Waits};
-pub use transmit::{Transmit, TransmitResult};
+pub use suci_link::train::Transmit;
+pub use transmit::TransmitResult;

@@ -21,58 +21,17 @@
 
 mod grant;
 mod need;
-mod send;
 mod shares;
 mod stats;
 
 pub use grant::Grant;
 pub use need::{Demand, DrainedKind};
-pub use send::{ControlAllowance, SendCredit};
 pub(crate) use shares::{IDLE, TURN, Tenure};
-pub use shares::{Overcommitted, Shares, data_charge};
+pub use shares::{Overcommitted, Shares};
 pub use stats::ShareStats;
-
-use suci_link::types::PacketNumber;
-use suci_link::wire;
-
-/// Fewest control packets that every grant allows beyond its limit; the peer limit follows from it.
-const CONTROL_MIN: u64 = 2;
-
-/// The socket half of a CREDIT body: which packet numbers a sender may use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SocketCredit {
-    /// The generation that this grant belongs to; a higher one replaces it.
-    pub generation: u64,
-    /// Highest packet number for data. In INIT and ACCEPT it counts from the first packet number of
-    /// its reader (0: only that packet), since the writer of INIT does not know that number yet.
-    /// The first number is 0 except in tests.
-    pub limit: PacketNumber,
-    /// How many numbers beyond the limit control packets may use.
-    pub control: u64,
-}
-
-impl From<&wire::Credit> for SocketCredit {
-    fn from(body: &wire::Credit) -> Self {
-        Self {
-            generation: body.generation,
-            limit: body.limit,
-            control: body.control,
-        }
-    }
-}
-
-/// The content of a RETURN: the answer to a RECLAIM, or the notice that a generation lapsed at its
-/// sender.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SocketReturn {
-    /// The generation that ended.
-    pub generation: u64,
-    /// Highest packet number sent so far; 0 also if nothing was sent yet.
-    pub highest: PacketNumber,
-    /// Largest UDP payload, in bytes, of packets with a higher number; 0 if the agreed size still
-    /// holds.
-    pub size: usize,
-}
+pub use suci_link::credit::{
+    CONTROL_MIN, ControlAllowance, SendCredit, SocketCredit, SocketReturn, data_charge,
+};
 
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@
 
 use crate::credit::grant::Booked;
 use crate::credit::need::Demand;
-use crate::credit::{CONTROL_MIN, Grant, SocketReturn};
+use crate::credit::{CONTROL_MIN, Grant, SocketReturn, data_charge};
 use std::collections::BTreeMap;
 use suci_link::limits::{CONTROL_CHARGE, DATA_CHARGE};
 use suci_link::planted;
@@ -12,8 +12,6 @@ use suci_link::types::PacketNumber;
 mod division;
 mod drained;
 mod sizes;
-
-pub use sizes::data_charge;
 
 use division::Activity;
 

@@ -5,6 +5,7 @@ use suci_link::limits::{
     CREDIT_LAPSE, DATA_CHARGE, ETHERNET_MTU, JUMBO_DATAGRAM, MAX_DATAGRAM, MIN_MTU,
 };
 use suci_link::time::{Duration, Instant};
+use suci_link::types::PacketNumber;
 
 mod grant;
 mod model;

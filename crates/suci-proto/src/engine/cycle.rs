@@ -42,7 +42,7 @@ impl Engine {
             // Most acknowledgements left with an answer since.
             if peer.has_deferred_ack() {
                 if let Some(connection) = &mut peer.connection {
-                    connection.received.force();
+                    connection.link.received.force();
                 }
                 self.touch(key);
             }

@@ -12,11 +12,11 @@ use crate::handshake::{
 };
 use crate::log::{DropReason, LogRecord};
 use crate::peer::{Accepted, Agreement, Call, Contest, End, Peer};
-use crate::transmit::Train;
 use std::net::SocketAddr;
 use suci_link::planted;
 use suci_link::security::{ConnectionKeys, HandshakeError, Initiator, Security};
 use suci_link::time::Instant;
+use suci_link::train::Train;
 use suci_link::types::{Ecn, Epoch, Incarnation, NodeId, PacketNumber};
 use suci_link::wire::{
     Accept, ContiguousPackets, Cookie, CrcScope, HELLO_LEN, Header, Hello, Init, PacketType,

@@ -59,7 +59,7 @@ impl Engine {
     /// Returns the side that suspended the session with `node`; this side if both did.
     #[must_use]
     pub fn suspended_by(&self, node: NodeId) -> Option<Side> {
-        self.peer(node)?.session.suspension.by()
+        self.peer(node)?.session.suspended_by()
     }
 
     /// Returns a node whose result of [`Engine::suspended_by`] may have changed since this returned
@@ -159,7 +159,7 @@ impl Engine {
         if let Some(peer) = self.peers.get_mut(key) {
             let from = peer.path_address().map(|at| at.ip());
             peer.forget_settings(now, &self.shared.config);
-            if peer.session.suspension.is_here() {
+            if peer.session.suspension.ours() {
                 peer.set_suspended(false, &mut self.shared);
             }
             if peer.stranger_from.is_none() {

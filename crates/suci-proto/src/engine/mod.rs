@@ -61,7 +61,7 @@ use crate::handshake::{Backlog, CookieKey, HandshakeWork, PendingInits};
 use crate::log::DropReason;
 use crate::peer::{Built, End, Peer};
 use crate::timer::TimerWheel;
-use crate::transmit::{Train, Transmit, TransmitResult};
+use crate::transmit::TransmitResult;
 use peers::Peers;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
@@ -75,6 +75,7 @@ use suci_channels::scheduler::Scheduler;
 use suci_channels::waits::WaitReason;
 use suci_link::planted;
 use suci_link::time::{Instant, earlier};
+use suci_link::train::{Train, Transmit};
 use suci_link::types::NodeId;
 use suci_link::wire::{self, ContiguousPackets, PacketType};
 use urgent::Ranks;
@@ -438,7 +439,7 @@ impl Engine {
             && let Some(connection) = &mut peer.connection
         {
             let (now, number) = (packet.now, packet.header.number);
-            let received = &mut connection.received;
+            let received = &mut connection.link.received;
             received.on_packets(number..=number, now, true, packet.arrival.ecn, now);
             self.on_received(key);
         }

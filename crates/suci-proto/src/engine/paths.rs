@@ -135,11 +135,11 @@ impl Engine {
         let now = self.last_run;
         let connection = self.peers.get_mut(key).and_then(|p| p.connection.as_mut());
         // The connection may go to another address by now.
-        if let Some(connection) = connection.filter(|c| c.path.leads_to(&query.address)) {
-            connection.begin_on_route(mtu, now);
+        if let Some(connection) = connection.filter(|c| c.link.path.leads_to(&query.address)) {
+            connection.link.begin_on_route(mtu, now);
             self.shared.log.add(now, || LogRecord::PacketSize {
                 to: query.address,
-                datagram: connection.mtu.current(),
+                datagram: connection.link.mtu.current(),
             });
         }
         self.touch(key);

@@ -113,7 +113,7 @@ impl Peers {
     /// to any other end leaves the peer idle.
     #[inline]
     pub(super) fn addressed(&mut self, key: usize, end: End) -> Option<&mut Peer> {
-        let expected = self.get(key)?.connection.as_ref()?.local;
+        let expected = self.get(key)?.connection.as_ref()?.link.local;
         let is_ours = expected == end || planted("tag-unchecked") && expected.index == end.index;
         is_ours.then(|| self.get_mut(key)).flatten()
     }
@@ -121,7 +121,7 @@ impl Peers {
     /// Returns the peer as it is, if its connection is sealed and has this local index.
     pub(super) fn sealed(&self, key: usize, index: u32) -> Option<&Peer> {
         let connection = self.get(key)?.connection.as_ref()?;
-        let addressed = connection.local.index == index && connection.sealing.is_some();
+        let addressed = connection.link.local.index == index && connection.link.sealing.is_some();
         addressed.then(|| self.get(key)).flatten()
     }
 

@@ -141,7 +141,7 @@ impl Engine {
         if opened == 0 {
             self.shared.counters.bad_checksum += 1;
             let peer = self.peers.sealed(key, sealed.index);
-            let sealing = peer.and_then(|peer| peer.connection.as_ref()?.sealing.as_deref());
+            let sealing = peer.and_then(|peer| peer.connection.as_ref()?.link.sealing.as_deref());
             if sealing.is_some_and(Sealing::is_worn_out) {
                 self.renew_keys_at(now, key, Renewal::Revoke);
             }
@@ -185,7 +185,7 @@ impl Engine {
                 .peers
                 .sealed(key, index)
                 .filter(|_| header.index == index);
-            let sealing = peer.and_then(|peer| peer.connection.as_ref()?.sealing.as_deref());
+            let sealing = peer.and_then(|peer| peer.connection.as_ref()?.link.sealing.as_deref());
             let is_open = sealing.is_some_and(|sealing| sealing.open(&header, datagram).is_ok());
             if !is_open && !planted("unauthentic-taken") {
                 break;
@@ -193,7 +193,7 @@ impl Engine {
             // Only an authentic packet makes its peer active.
             if let Some(peer) = self.peers.get_mut(key)
                 && let Some(connection) = &mut peer.connection
-                && let Some(sealing) = &mut connection.sealing
+                && let Some(sealing) = &mut connection.link.sealing
             {
                 sealing.on_opened(now, header.phase);
             }
@@ -333,10 +333,10 @@ impl Peer {
         }
         if let Some(connection) = &mut self.connection {
             if renewal != Renewal::Replace && !planted("sealed-after-restore") {
-                connection.numbers.use_up();
+                connection.link.numbers.use_up();
             }
             if matches!(renewal, Renewal::Revoke | Renewal::EndSession)
-                && let Some(sealing) = &mut connection.sealing
+                && let Some(sealing) = &mut connection.link.sealing
             {
                 sealing.revoke();
             }

@@ -10,7 +10,6 @@ use crate::config::Config;
 use crate::counters::Counters;
 use crate::credit::Shares;
 use crate::log::Log;
-use crate::transmit::{Destination, Train};
 use rand_chacha::ChaCha8Rng;
 use rand_core::Rng;
 use slab::Slab;
@@ -23,6 +22,7 @@ use suci_link::ranges::RangeSet;
 use suci_link::recovery::SentFrame;
 use suci_link::security::Sealing;
 use suci_link::time::Instant;
+use suci_link::train::{Destination, Train};
 use suci_link::types::{ChannelId, Ecn, Incarnation, NodeId, SessionNumber};
 use suci_link::wire::{CLOSE_FINISHED, CLOSE_LEAVING};
 

@@ -9,7 +9,7 @@ impl Engine {
     /// Returns the name of the congestion controller of `node` now; `None` without a connection.
     #[must_use]
     pub fn controller(&self, node: NodeId) -> Option<&'static str> {
-        Some(self.peer(node)?.connection.as_ref()?.congestion.name())
+        Some(self.peer(node)?.connection.as_ref()?.link.congestion.name())
     }
 
     /// Installs the program's steering function of `node`, in place of the one before; `None`

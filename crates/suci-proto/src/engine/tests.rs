@@ -213,9 +213,9 @@ impl World {
         let header = Header {
             kind: PacketType::Data,
             scope: CrcScope::Datagram,
-            index: connection.local.index,
+            index: connection.link.local.index,
             number,
-            tag: connection.local.tag,
+            tag: connection.link.local.tag,
         };
         let mut bytes = Vec::new();
         suci_link::wire::put_header(&mut bytes, &header);
@@ -375,7 +375,14 @@ fn the_program_gets_its_message_before_anything_is_sent() {
 fn urgent_output_is_sent_before_the_program_gets_its_message() {
     let mut world = with_a_message();
     let now = world.now;
-    world.peer(1, 0).connection.as_mut().unwrap().pending.ping = true;
+    world
+        .peer(1, 0)
+        .connection
+        .as_mut()
+        .unwrap()
+        .link
+        .pending
+        .ping = true;
     assert!(!world.engines[1].defer_output(now), "a probe");
 
     let mut world = with_a_message();
@@ -404,7 +411,7 @@ fn urgent_output_is_sent_before_the_program_gets_its_message() {
     assert!(!world.engines[1].defer_output(now), "CTS");
 
     let mut world = with_a_message();
-    let path = &mut world.peer(1, 0).connection.as_mut().unwrap().path;
+    let path = &mut world.peer(1, 0).connection.as_mut().unwrap().link.path;
     path.heard_from(address(9), || 5, now);
     assert!(
         !world.engines[1].defer_output(now),
@@ -472,15 +479,15 @@ fn f13_f21_a_challenge_beyond_the_reserve_waits_for_its_turn() {
     let mut world = with_a_message();
     let now = world.now;
     let connection = world.peer(1, 0).connection.as_mut().unwrap();
-    let number = connection.numbers.peek().unwrap();
+    let number = connection.link.numbers.peek().unwrap();
     let one = SocketCredit {
         generation: 0,
         limit: 0,
         control: 1,
     };
-    connection.credit = SendCredit::new(number - 2, one, now);
-    connection.credit.on_sent(number - 1, now, false);
-    connection.path.heard_from(address(9), || 5, now);
+    connection.link.credit = SendCredit::new(number - 2, one, now);
+    connection.link.credit.on_sent(number - 1, now, false);
+    connection.link.path.heard_from(address(9), || 5, now);
     let key = world.engines[1].peer_key(id(0)).unwrap();
     world.engines[1].touch(key);
     assert_eq!(world.outgoing(1).len(), 0);
@@ -503,14 +510,14 @@ fn f21_no_packet_beyond_the_limit_has_a_mark() {
         let mut world = connected();
         let now = world.now;
         let connection = world.peer(1, 0).connection.as_mut().unwrap();
-        let number = connection.numbers.peek().unwrap();
+        let number = connection.link.numbers.peek().unwrap();
         let credit = SocketCredit {
             generation: 0,
             limit,
             control: 2,
         };
-        connection.credit = SendCredit::new(number - 1, credit, now);
-        connection.pending.ping = true;
+        connection.link.credit = SendCredit::new(number - 1, credit, now);
+        connection.link.pending.ping = true;
         let key = world.engines[1].peer_key(id(0)).unwrap();
         world.engines[1].touch(key);
         let transmit = world.engines[1].poll_transmit(now, 1).unwrap();
@@ -526,13 +533,13 @@ fn f21_the_last_control_packet_is_kept_for_an_answer_while_a_question_is_under_w
     let now = world.now;
     for (host, other) in [(0, 1), (1, 0)] {
         let connection = world.peer(host, other).connection.as_mut().unwrap();
-        let first = connection.numbers.peek().unwrap();
+        let first = connection.link.numbers.peek().unwrap();
         let credit = SocketCredit {
-            generation: connection.credit.generation(),
+            generation: connection.link.credit.generation(),
             limit: 0,
             control: 2,
         };
-        connection.credit = SendCredit::new(first, credit, now);
+        connection.link.credit = SendCredit::new(first, credit, now);
     }
     world.now += 3 * CREDIT_LAPSE;
     let mut questions = Vec::new();
@@ -552,9 +559,12 @@ fn f21_the_last_control_packet_is_kept_for_an_answer_while_a_question_is_under_w
     world.run(SECOND);
     for (host, other) in [(0, 1), (1, 0)] {
         let connection = world.peer(host, other).connection.as_ref().unwrap();
-        assert!(!connection.pending.ping, "the second question was sent");
         assert!(
-            !connection.recovery.has_eliciting_in_flight(),
+            !connection.link.pending.ping,
+            "the second question was sent"
+        );
+        assert!(
+            !connection.link.recovery.has_eliciting_in_flight(),
             "and answered"
         );
     }
@@ -571,7 +581,7 @@ fn f21_a_peer_far_away_keeps_its_slot_while_an_answer_may_be_under_way() {
         let peer = world.peer(1, 0);
         let connection = peer.connection.as_mut().unwrap();
         let round_trip = Duration::from_millis(round_trip);
-        connection.recovery.set_initial_rtt(round_trip);
+        connection.link.recovery.set_initial_rtt(round_trip);
         let idle = peer.tenure(peer.connection.as_ref().unwrap()).idle;
         let limits = Duration::from_millis(least)..=Duration::from_millis(most);
         assert!(limits.contains(&idle), "{round_trip:?}: {idle:?}");
@@ -608,14 +618,14 @@ fn f19_f21_a_node_without_numbers_answers_a_question_soon() {
     let mut world = connected();
     let now = world.now;
     let connection = world.peer(0, 1).connection.as_mut().unwrap();
-    let last = connection.numbers.peek().unwrap() - 1;
+    let last = connection.link.numbers.peek().unwrap() - 1;
     let one = SocketCredit {
-        generation: connection.credit.generation(),
+        generation: connection.link.credit.generation(),
         limit: 0,
         control: 1,
     };
-    connection.credit = SendCredit::new(last - 1, one, now);
-    connection.credit.on_sent(last, now, true);
+    connection.link.credit = SendCredit::new(last - 1, one, now);
+    connection.link.credit.on_sent(last, now, true);
     for (wait, answers) in [(Duration::ZERO, 0), (SECOND / 4, 1), (Duration::ZERO, 0)] {
         world.now += wait;
         world.deliver_ping(0);

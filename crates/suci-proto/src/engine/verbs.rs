@@ -416,7 +416,7 @@ impl Engine {
         if peer.closing != Closing::Open {
             return Err(Refusal::Closing);
         }
-        if let Some(by) = peer.session.suspension.by() {
+        if let Some(by) = peer.session.suspended_by() {
             return Err(Refusal::Suspended(by));
         }
         if !peer.has_room_for_session() {

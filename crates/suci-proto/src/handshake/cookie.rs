@@ -7,12 +7,12 @@
 
 use super::pending_inits::{Caller, Trust};
 use super::sources::SourcePrefix;
-use crate::transmit::Destination;
 use core::hash::Hasher;
 use siphasher::sip128::{Hasher128, SipHasher24};
 use std::net::SocketAddr;
 use suci_link::limits::COOKIE_LIFETIME;
 use suci_link::time::Instant;
+use suci_link::train::Destination;
 use suci_link::types::{Incarnation, NodeId};
 
 /// Bytes of a cookie on the wire.

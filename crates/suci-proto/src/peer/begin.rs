@@ -2,13 +2,14 @@
 //! announce.
 
 use super::Peer;
-use super::connection::{Beginning, End, Numbers};
+use super::connection::{Beginning, End};
 use crate::config::Config;
 use crate::credit::Grant;
 use crate::engine::{Promise, Shared};
 use crate::handshake::{FIRST_WAIT, Trust};
 use std::net::SocketAddr;
 use suci_link::limits::{self, MAX_DATAGRAM};
+use suci_link::link::Numbers;
 use suci_link::recovery::Recovery;
 use suci_link::time::{Duration, Instant};
 use suci_link::types::{Incarnation, Layers};

@@ -8,29 +8,24 @@
 
 mod control;
 mod data;
-mod pace;
 mod pieces;
 mod special;
 
 use super::connected::Connected;
 use super::mode::SHORT;
 use super::{Connection, Peer};
-use crate::config::Config;
 use crate::credit::ControlAllowance;
 use crate::engine::Shared;
-use crate::transmit::{Destination, Train};
 use core::ops::RangeInclusive;
 pub(super) use data::write_data;
 use suci_channels::waits::WaitReason;
 use suci_link::limits;
+use suci_link::link::PacketKind;
 use suci_link::recovery::{SentFrame, SentKind};
-use suci_link::security::{Readiness, Sealing};
 use suci_link::time::{Duration, Instant, nanos};
+use suci_link::train::Train;
 use suci_link::types::{Ecn, PacketNumber};
-use suci_link::wire::{
-    CrcScope, HEADER, Header, Mode, PLAIN_OVERHEAD, PacketType, SEALED_OVERHEAD, SealedHeader,
-    put_header,
-};
+use suci_link::wire::{Mode, PLAIN_OVERHEAD};
 
 /// Bytes of a PING frame, which any packet of messages may carry, too.
 const PING: usize = 1;
@@ -130,7 +125,7 @@ impl Peer {
     ) -> Built {
         let mut built = self.build_train(now, max_segments, outranked, train, shared);
         if let Some(connection) = &mut self.connection
-            && let Some(sealing) = &mut connection.sealing
+            && let Some(sealing) = &mut connection.link.sealing
         {
             train.seal(sealing);
         }
@@ -170,8 +165,11 @@ impl Peer {
         let waiting = self.is_waiting();
         self.life.set_waiting(now, waiting);
         if let Some(mut connected) = self.connected() {
-            connected.connection.control_at = None;
-            connected.connection.prepare_keys(now, &shared.config);
+            connected.connection.link.control_at = None;
+            connected
+                .connection
+                .link
+                .prepare_keys(now, || shared.config.phase_limit());
             if connected.build_path_validation(now, train, shared)
                 || connected.build_path_probe(now, train, shared)
             {
@@ -201,7 +199,7 @@ impl Peer {
         let used_up = self
             .connection
             .as_ref()
-            .is_some_and(|c| c.numbers.peek().is_none() || c.doubts_size(now));
+            .is_some_and(|c| c.link.numbers.peek().is_none() || c.link.doubts_size(now));
         if used_up && self.lingering.is_none() {
             let token = shared.random();
             self.open(now, token);
@@ -211,19 +209,19 @@ impl Peer {
     /// Updates the mode of the traffic, and announces a change to the peer.
     fn update_mode(&mut self, now: Instant) {
         if let Some(connection) = &mut self.connection {
-            let window = connection.congestion.window();
+            let window = connection.link.congestion.window();
             let queued = self.session.outbox.queued().open().bytes;
             self.classifier
                 .on_queue(now, queued > window.min(LONG_QUEUE));
-            if queued > SHORT * connection.mtu.current() as u64 {
+            if queued > SHORT * connection.link.mtu.current() as u64 {
                 self.classifier.on_long_message();
             }
         }
         let (mode, wished) = (self.mode(), self.options.mode != Mode::Adaptive);
         if let Some(connection) = &mut self.connection
-            && connection.modes.set_ours(mode)
+            && connection.link.modes.set_ours(mode)
         {
-            connection.mode_is_wished = wished;
+            connection.link.mode_is_wished = wished;
         }
     }
 
@@ -251,14 +249,16 @@ impl Connected<'_> {
     /// Begins a train on the path, and forgets the limits of the one before.
     fn begin(&mut self, now: Instant, train: &mut Train) {
         let connection = &mut *self.connection;
-        connection.bind_size(now);
-        if let Some(until) = connection.paced_until {
-            connection.note_late(now, until);
-            connection.paced_until = None;
+        connection.link.bind_size(now);
+        if let Some(until) = connection.link.paced_until {
+            connection.link.note_late(now, until);
+            connection.link.paced_until = None;
         }
-        connection.capped_until = None;
-        connection.reserve = 0;
-        connection.begin_train(connection.destination(), Ecn::NotEct, train);
+        connection.link.capped_until = None;
+        connection.link.reserve = 0;
+        connection
+            .link
+            .begin_train(connection.link.destination(), Ecn::NotEct, train);
     }
 
     /// Fills `train` with as many packets of one size as may be sent. Returns true if nothing is
@@ -329,7 +329,7 @@ impl Connected<'_> {
     /// path probe, which is sent only while packets are in flight, or the handshake of a new
     /// connection if the packet numbers are used up.
     fn has_more_by_itself(&self, now: Instant) -> bool {
-        self.path_probe_due(now).is_some() || self.connection.numbers.peek().is_none()
+        self.path_probe_due(now).is_some() || self.connection.link.numbers.peek().is_none()
     }
 
     /// Returns the maximum number of packets in a train.
@@ -337,13 +337,16 @@ impl Connected<'_> {
         let sendable = self.session.outbox.has_sendable();
         let outranked = outranked || (sendable && self.session.outbox.is_outranked());
         let connection = &*self.connection;
-        let Some(rate) = connection.rate(now, connection.mtu.current() as u64) else {
+        let Some(rate) = connection
+            .link
+            .rate(now, connection.link.mtu.current() as u64)
+        else {
             return limits::MAX_SEGMENTS;
         };
-        let urgent = outranked || connection.modes.ours() == Mode::Response;
+        let urgent = outranked || connection.link.modes.ours() == Mode::Response;
         let time = if urgent { SHORT_TRAIN } else { TRAIN };
         let bytes = rate.saturating_mul(nanos(time)) / 1_000_000_000;
-        let packets = bytes / connection.mtu.current() as u64;
+        let packets = bytes / connection.link.mtu.current() as u64;
         usize::try_from(packets)
             .unwrap_or(usize::MAX)
             .max(SHORTEST_TRAIN)
@@ -357,7 +360,7 @@ impl Connected<'_> {
     /// Decides about the next packet: returns its permit, or the limit for which messages or
     /// control frames wait. The limit is `None` if there is nothing to send.
     fn permit(&mut self, now: Instant) -> Result<Permit, Option<WaitReason>> {
-        let pending = &self.connection.pending;
+        let pending = &self.connection.link.pending;
         if pending.small_ping
             && pending.probes <= 1
             && let Some(permit) = self.control_permit(now)
@@ -395,18 +398,21 @@ impl Connected<'_> {
         if connection.grant.is_dismissed() {
             return Err(Some(WaitReason::Link));
         }
-        let number = connection.numbers.peek().ok_or(None)?;
-        if !connection.credit.may_send_data(number, now) {
+        let number = connection.link.numbers.peek().ok_or(None)?;
+        if !connection.link.credit.may_send_data(number, now) {
             return Err(Some(WaitReason::SocketCredit));
         }
-        let size = connection.mtu.current();
-        connection.reserve = match self.session.outbox.is_outranked() {
+        let size = connection.link.mtu.current();
+        connection.link.reserve = match self.session.outbox.is_outranked() {
             true => RESERVE * size as u64,
             false => 0,
         };
-        connection.may_send(now, size as u64)?;
-        connection.capped_until = self.cap.until(now, size as u64);
-        if connection.capped_until.is_some() {
+        connection
+            .link
+            .may_send(now, size as u64)
+            .map_err(|held| Some(held.into()))?;
+        connection.link.capped_until = self.cap.until(now, size as u64);
+        if connection.link.capped_until.is_some() {
             return Err(Some(WaitReason::Cap));
         }
         Ok(Permit {
@@ -421,16 +427,16 @@ impl Connected<'_> {
     /// Returns the permit of a packet of control frames, if socket credit allows it.
     fn control_permit(&mut self, now: Instant) -> Option<Permit> {
         let connection = &mut *self.connection;
-        let number = connection.numbers.peek()?;
+        let number = connection.link.numbers.peek()?;
         let memory_due = || connection.memory_due(&self.session.inbox, self.is_over);
-        let (size, within_limit) = match connection.credit.may_send_control(number, now) {
-            ControlAllowance::WithinLimit => (connection.mtu.current(), true),
+        let (size, within_limit) = match connection.link.credit.may_send_control(number, now) {
+            ControlAllowance::WithinLimit => (connection.link.mtu.current(), true),
             ControlAllowance::Reserve if connection.wants_reserve(now) || memory_due() => {
                 (limits::CONTROL_PACKET, false)
             }
             ControlAllowance::Reserve => return None,
             ControlAllowance::NotBefore(until) => {
-                connection.control_at = Some(until);
+                connection.link.control_at = Some(until);
                 return None;
             }
         };
@@ -453,9 +459,9 @@ impl Connected<'_> {
         shared: &mut Shared,
     ) -> Option<(usize, Contents)> {
         let connection = &*self.connection;
-        let (mark, ping_due) = (connection.ecn_mark(shared), connection.pending.ping);
+        let (mark, ping_due) = (connection.link.ecn_mark(), connection.link.pending.ping);
         train.begin_packet();
-        connection.write_header(permit.number, train, shared);
+        connection.link.write_header(permit.number, train);
         let mut frames = core::mem::take(&mut shared.frames);
         frames.clear();
         let mut contents = Contents::default();
@@ -475,7 +481,7 @@ impl Connected<'_> {
         }
         // A PING that was to accompany messages is not sent without them.
         let lone_ping = permit.data && !contents.data && !ping_due;
-        let overhead = self.connection.overhead();
+        let overhead = self.connection.link.overhead();
         let least = overhead + if lone_ping { PING } else { 0 };
         let empty = train.packet_len() <= least;
         let len = if empty {
@@ -493,7 +499,7 @@ impl Connected<'_> {
             }
             let numbers = permit.number..=permit.number;
             self.record(now, numbers, len, contents, &frames, shared);
-            contents.leaves_some |= self.connection.pending.small_ping;
+            contents.leaves_some |= self.connection.link.pending.small_ping;
             contents.messages_only = before_messages == overhead && !contents.leaves_some;
             #[cfg(test)]
             {
@@ -516,35 +522,26 @@ impl Connected<'_> {
         frames: &[SentFrame],
         shared: &mut Shared,
     ) {
-        let connection = &mut *self.connection;
-        let last = *numbers.end();
-        let count = last.saturating_sub(*numbers.start()) + 1;
+        let count = numbers.end().saturating_sub(*numbers.start()) + 1;
         let bytes = count.saturating_mul(len as u64);
-        let kind = SentKind {
-            eliciting: contents.eliciting,
-            path_probe: contents.path_probe,
-            control: contents.control,
+        let kind = PacketKind {
+            sent: SentKind {
+                eliciting: contents.eliciting,
+                path_probe: contents.path_probe,
+                control: contents.control,
+            },
+            data: contents.data,
+            ping: contents.ping,
         };
-        connection.recovery.on_sent(numbers, now, len, kind, frames);
-        connection.credit.on_sent(last, now, contents.eliciting);
-        connection.numbers.advance(count, || shared.random());
+        let link = &mut self.connection.link;
+        link.record(now, numbers, len, kind, frames, || shared.random());
         self.traffic.packets_sent += count;
         self.traffic.bytes_sent += bytes;
         if contents.eliciting {
             self.life.ask(now, self.silence_timeout);
-            let in_flight = connection.recovery.in_flight();
-            connection.congestion.on_sent(now, bytes, in_flight);
-            connection.pending.probes = connection.pending.probes.saturating_sub(1);
-            connection.pending.small_ping &= len > limits::CONTROL_PACKET;
-        }
-        if contents.ping {
-            connection.since_ping = 0;
-            connection.pinged_at = Some(now);
         }
         if contents.data {
             self.cap.consume(bytes);
-            connection.pacer.consume(bytes);
-            connection.since_ping = connection.since_ping.saturating_add(bytes);
         }
     }
 
@@ -555,104 +552,38 @@ impl Connected<'_> {
         let sendable = outbox.has_sendable();
         let memory_short = outbox.blocked_by_session().is_some();
         let connection = &mut *self.connection;
-        let Some(number) = connection.numbers.peek() else {
+        let Some(number) = connection.link.numbers.peek() else {
             return;
         };
-        let socket_short = sendable && !connection.credit.may_send_data(number, now);
-        let held = connection.capped_until.is_some()
-            || connection.is_held(connection.mtu.current() as u64);
-        connection.app_limited = !sendable || socket_short || held;
+        let socket_short = sendable && !connection.link.credit.may_send_data(number, now);
+        let held = connection.link.capped_until.is_some()
+            || connection
+                .link
+                .is_held(connection.link.mtu.current() as u64);
+        connection.link.app_limited = !sendable || socket_short || held;
         if !sendable || socket_short {
-            connection.cwnd_validation.on_short();
-        } else if connection.is_full(connection.mtu.current() as u64) {
-            connection.cwnd_validation.on_full_window();
+            connection.link.cwnd_validation.on_short();
+        } else if connection
+            .link
+            .is_full(connection.link.mtu.current() as u64)
+        {
+            connection.link.cwnd_validation.on_full_window();
         }
-        if connection.app_limited {
-            connection.recovery.on_app_limited();
+        if connection.link.app_limited {
+            connection.link.recovery.on_app_limited();
         }
         if self.carries_data && socket_short {
-            connection.credit.on_used_up(now);
+            connection.link.credit.on_used_up(now);
         }
-        let answers_short = answers && !connection.credit.may_send_data(number, now);
+        let answers_short = answers && !connection.link.credit.may_send_data(number, now);
         let data_short = socket_short || (memory_short && !sendable);
         if (self.is_up && answers_short) || (self.carries_data && data_short) {
             connection
+                .link
                 .credit
-                .on_waiting(now, connection.probe_timeout());
+                .on_waiting(now, connection.link.probe_timeout());
         } else {
-            connection.credit.on_idle(now);
-        }
-    }
-}
-
-impl Connection {
-    /// Returns the bytes of each packet beside its frames.
-    #[inline]
-    pub(super) fn overhead(&self) -> usize {
-        match self.sealing {
-            None => PLAIN_OVERHEAD,
-            Some(_) => SEALED_OVERHEAD,
-        }
-    }
-
-    /// Begins a train of this connection's packets.
-    fn begin_train(&self, to: Destination, ecn: Ecn, train: &mut Train) {
-        train.begin(to, ecn);
-        if self.sealing.is_some() {
-            train.will_be_sealed();
-        }
-    }
-
-    /// Chooses the key of the next train, and stops sending if none may be used: the connection is
-    /// then replaced.
-    #[inline]
-    fn prepare_keys(&mut self, now: Instant, config: &Config) {
-        let (Some(sealing), Some(number)) = (&mut self.sealing, self.numbers.peek()) else {
-            return;
-        };
-        match sealing.prepare(now, number, config.phase_limit()) {
-            Readiness::Ready => {}
-            Readiness::Begins => self.pending.ping = true,
-            Readiness::UsedUp => self.numbers.use_up(),
-        }
-    }
-
-    #[inline(always)]
-    fn write_header(&self, number: PacketNumber, train: &mut Train, shared: &Shared) {
-        if let Some(sealing) = &self.sealing {
-            return self.write_sealed_header(number, sealing, train);
-        }
-        let scope = match shared.config.payload_checksum {
-            true => CrcScope::Datagram,
-            false => CrcScope::Header,
-        };
-        put_header(train.head(), &self.header(number, scope));
-    }
-
-    #[inline(never)]
-    fn write_sealed_header(&self, number: PacketNumber, sealing: &Sealing, train: &mut Train) {
-        let header = self.sealed_header(number, sealing);
-        train.head().extend_from_slice(&header);
-    }
-
-    fn sealed_header(&self, number: PacketNumber, sealing: &Sealing) -> [u8; HEADER] {
-        let (index, phase) = (self.remote.index, sealing.phase());
-        SealedHeader {
-            index,
-            number,
-            phase,
-        }
-        .bytes()
-    }
-
-    fn header(&self, number: PacketNumber, scope: CrcScope) -> Header {
-        let super::End { index, tag } = self.remote;
-        Header {
-            kind: PacketType::Data,
-            scope,
-            index,
-            number,
-            tag,
+            connection.link.credit.on_idle(now);
         }
     }
 }

@@ -53,7 +53,7 @@ impl Peer {
         if let Some(incarnation) = old.remote {
             self.history.ended(incarnation, old.epoch);
         }
-        if old.suspension.by().is_some() {
+        if old.suspended_by().is_some() {
             shared.on_suspension(self.node);
         }
         self.closing = Closing::Open;
@@ -68,7 +68,7 @@ impl Peer {
         // The program was told that a peer is lost for which only layers had messages, or which
         // died before it ever talked.
         let was_told = was_lost && (is_gone || !old.outbox.is_empty());
-        let (number, suspended_here) = (old.number, old.suspension.is_here());
+        let (number, suspended_here) = (old.number, old.suspension.ours());
         let Remains {
             mut ended_session,
             replies,

@@ -1,18 +1,18 @@
 //! The fate of packets, and the parts of a session that it concerns.
 
-use super::numbered_setting::NumberedSetting;
-use super::{Connection, Session, pending};
+use super::{Connection, Session};
 use core::ops::RangeInclusive;
+use suci_link::link::{NumberedSetting, Pending};
 use suci_link::recovery::{Recovery, SentFrame, Sink};
 use suci_link::wire::Mode;
 
 /// Tells the parts of a session the fate of a packet's frames.
 pub(super) struct FrameFates<'a> {
     session: &'a mut Session,
-    pending: &'a mut pending::Pending,
+    pending: &'a mut Pending,
     modes: &'a mut NumberedSetting<Mode>,
     received: &'a mut suci_link::ack::Received,
-    credit: &'a mut crate::credit::SendCredit,
+    credit: &'a mut suci_link::credit::SendCredit,
     /// A range of data that arrived and of which the outbox was not told yet. The next packet often
     /// carried the range that follows it, and both are then reported together.
     arrived: Option<SentFrame>,
@@ -32,14 +32,14 @@ impl Connection {
         let fate = FrameFates {
             withhold,
             session,
-            pending: &mut self.pending,
-            modes: &mut self.modes,
-            received: &mut self.received,
-            credit: &mut self.credit,
+            pending: &mut self.link.pending,
+            modes: &mut self.link.modes,
+            received: &mut self.link.received,
+            credit: &mut self.link.credit,
             arrived: None,
             close_acked: false,
         };
-        (&mut self.recovery, fate)
+        (&mut self.link.recovery, fate)
     }
 }
 

@@ -165,7 +165,7 @@ impl Peer {
             link: self.life.link(),
             cause: self.life.cause(),
             known: !self.book.is_empty(),
-            suspended_here: self.session.suspension.is_here(),
+            suspended_here: self.session.suspension.ours(),
             is_dead: self.life.is_dead(),
             denied_by: self.groups_denied_by(),
             last_end: self.last_end,

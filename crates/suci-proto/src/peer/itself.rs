@@ -7,12 +7,12 @@
 use super::Peer;
 use super::build::write_data;
 use crate::engine::Shared;
-use crate::transmit::Train;
 use suci_channels::message::Answer;
 use suci_channels::waits::WaitReason;
 use suci_link::limits;
 use suci_link::recovery::SentFrame;
 use suci_link::time::Instant;
+use suci_link::train::Train;
 use suci_link::types::ProtocolError;
 use suci_link::wire::{self, Frame, PacketPart};
 

@@ -9,8 +9,6 @@ mod build;
 mod calls;
 mod connected;
 mod connection;
-mod cwnd_validation;
-mod ecn;
 mod end;
 mod event_queue;
 mod fate;
@@ -19,15 +17,11 @@ mod idle;
 mod itself;
 mod life;
 mod mode;
-mod numbered_setting;
 mod open;
-mod path;
-mod pending;
 mod port_reports;
 mod ports;
 mod receive;
 mod session;
-mod size_bounds;
 mod steering;
 mod suspension;
 mod timers;
@@ -52,12 +46,12 @@ pub(crate) use event_queue::MAX_UNREAD;
 pub(crate) use life::Contest;
 use life::Life;
 use mode::TrafficClassifier;
-use path::Path;
 use std::net::{IpAddr, SocketAddr};
 use suci_channels::message::Pool;
 use suci_channels::port::PORTS;
 use suci_channels::waits::WaitClock;
 use suci_link::limits;
+use suci_link::link::Path;
 use suci_link::rate_cap::RateCap;
 use suci_link::time::{Duration, Instant};
 use suci_link::types::{ChannelId, NodeId};
@@ -208,7 +202,7 @@ impl Peer {
 
     /// Returns true if messages to the peer may be sent.
     pub(crate) fn carries_data(&self) -> bool {
-        self.is_up() && self.session.suspension.by().is_none()
+        self.is_up() && self.session.suspended_by().is_none()
     }
 
     /// Returns the mode of traffic to the peer: the program's choice or, without one, the mode
@@ -235,10 +229,15 @@ impl Peer {
             return 0;
         };
         let packets = connection
+            .link
             .numbers
             .peek()
-            .map_or(0, |next| connection.credit.data_allowance(next, now));
-        let payload = connection.mtu.current().saturating_sub(build::OVERHEAD) as u64;
+            .map_or(0, |next| connection.link.credit.data_allowance(next, now));
+        let payload = connection
+            .link
+            .mtu
+            .current()
+            .saturating_sub(build::OVERHEAD) as u64;
         packets.saturating_mul(payload).min(memory)
     }
 
@@ -263,7 +262,7 @@ impl Peer {
         self.lingering = None;
         if let Some(mut connection) = self.connection.take() {
             self.requeue(&mut connection);
-            shared.free_index(connection.local.index);
+            shared.free_index(connection.link.local.index);
             shared.shares.release(&mut connection.grant);
             for mut previous in connection.previous {
                 shared.shares.release(&mut previous);
@@ -286,7 +285,7 @@ impl Peer {
     pub(crate) fn has_deferred_ack(&self) -> bool {
         self.connection
             .as_ref()
-            .is_some_and(|c| c.acks_on_poll() && c.received.deadline().is_some())
+            .is_some_and(|c| c.link.acks_on_poll() && c.link.received.deadline().is_some())
     }
 
     /// Handles the socket's refusal of a packet of `size` bytes.
@@ -294,14 +293,15 @@ impl Peer {
         let Some(connection) = &mut self.connection else {
             return;
         };
-        connection.mtu.on_too_big(now, size);
-        connection.mtu_changed(now, &mut shared.log);
-        let largest = connection.mtu.current();
+        connection.link.mtu.on_too_big(now, size);
+        connection.link.mtu_changed();
+        connection.log_resized(now, shared);
+        let largest = connection.link.mtu.current();
         let (recovery, mut fate) = connection.fates(&mut self.session);
         // These packets never left this machine.
         fate.withhold = false;
         recovery.drop_larger_than(largest, &mut fate);
-        if connection.mtu.on_floor_refused(size) {
+        if connection.link.mtu.on_floor_refused(size) {
             self.tell_narrow(now, shared);
         }
     }
@@ -317,7 +317,7 @@ impl Peer {
     /// path must.
     fn report_narrow(&mut self, now: Instant, shared: &mut Shared) {
         let connection = self.connection.as_mut();
-        if connection.is_some_and(|c| c.mtu.has_proved_narrow()) {
+        if connection.is_some_and(|c| c.link.mtu.has_proved_narrow()) {
             self.tell_narrow(now, shared);
         }
     }
@@ -362,15 +362,18 @@ impl Peer {
 
     /// Checks the invariants between the parts. `listed`: the engine is about to check the peer.
     pub(crate) fn audit(&self, now: Instant, listed: bool) -> Result<(), String> {
-        if let Some(Err(due)) = self.connection.as_ref().map(|c| c.credit.check(now)) {
+        if let Some(Err(due)) = self.connection.as_ref().map(|c| c.link.credit.check(now)) {
             return Err(format!(
                 "node {}: BLOCKED is repeated at {due:?} only",
                 self.node
             ));
         }
         let unwatched = |c: &Connection| {
-            c.recovery.has_eliciting_in_flight()
-                && c.recovery.next_timeout(c.params.max_ack_delay).is_none()
+            c.link.recovery.has_eliciting_in_flight()
+                && c.link
+                    .recovery
+                    .next_timeout(c.link.params.max_ack_delay)
+                    .is_none()
         };
         if self.connection.as_deref().is_some_and(unwatched) {
             return Err(format!(
@@ -378,7 +381,7 @@ impl Peer {
                 self.node
             ));
         }
-        if let Some(Err(what)) = self.connection.as_ref().map(|c| c.recovery.audit()) {
+        if let Some(Err(what)) = self.connection.as_ref().map(|c| c.link.recovery.audit()) {
             return Err(format!("node {}: {what}", self.node));
         }
         let abandoned = !self.session.outbox.is_empty()
@@ -428,7 +431,7 @@ impl Peer {
         self.connection
             .as_ref()
             .map_or(self.last_source.or(self.book.first()), |c| {
-                Some(c.path.address())
+                Some(c.link.path.address())
             })
     }
 
@@ -446,7 +449,7 @@ impl Peer {
     pub(super) fn candidates(&self) -> impl Iterator<Item = SocketAddr> {
         let connection = self.connection.as_ref();
         let path = connection.filter(|_| self.life.link() == Link::Up);
-        let path = path.map(|connection| &connection.path);
+        let path = path.map(|connection| &connection.link.path);
         let heard = [self.last_source, self.previous_source.as_deref().copied()];
         let heard = heard.into_iter().flatten();
         let heard = heard.filter(|at| !self.book.contains(*at));
@@ -475,29 +478,30 @@ impl Peer {
     /// Returns the statistics of the peer now.
     pub(crate) fn stats(&self, now: Instant) -> PeerStats {
         let connection = self.connection.as_ref();
-        let rtt = connection.map(|c| c.recovery.rtt());
+        let rtt = connection.map(|c| c.link.recovery.rtt());
         let queued = self.session.outbox.queued().open();
         PeerStats {
             node: self.node,
             address: self.path_address(),
             link: self.life.link(),
-            suspended_here: self.session.suspension.is_here(),
+            suspended_here: self.session.suspension.ours(),
             suspended_there: self.session.suspension.theirs(),
             rtt: rtt.map_or(Duration::ZERO, |r| r.path()),
             min_rtt: rtt
                 .filter(|r| r.has_sample())
                 .map_or(Duration::ZERO, |r| r.min()),
             rtt_variance: rtt.map_or(Duration::ZERO, |r| r.variance()),
-            congestion_window: connection.map_or(0, |c| c.congestion.window()),
-            in_flight: connection.map_or(0, |c| c.recovery.in_flight()),
+            congestion_window: connection.map_or(0, |c| c.link.congestion.window()),
+            in_flight: connection.map_or(0, |c| c.link.recovery.in_flight()),
             mode: self.mode(),
-            remote_mode: connection.map_or(Mode::Adaptive, |c| c.modes.theirs()),
-            mtu: connection.map_or(limits::MIN_MTU, |c| c.mtu.current()),
-            marks_stopped: connection.is_some_and(|c| c.ecn.is_stopped()),
+            remote_mode: connection.map_or(Mode::Adaptive, |c| c.link.modes.theirs()),
+            mtu: connection.map_or(limits::MIN_MTU, |c| c.link.mtu.current()),
+            marks_stopped: connection.is_some_and(|c| c.link.ecn.is_stopped()),
             socket_credit: connection.map_or(0, |c| {
-                c.numbers
+                c.link
+                    .numbers
                     .peek()
-                    .map_or(0, |n| c.credit.data_allowance(n, now))
+                    .map_or(0, |n| c.link.credit.data_allowance(n, now))
             }),
             queued_messages: queued.messages,
             queued_bytes: queued.bytes,

@@ -111,13 +111,13 @@ impl Connection {
     /// Returns the MODE that must be sent to the peer, and its number. Number 0 is the parameter of
     /// the handshake.
     pub(super) fn mode_due(&self) -> Option<(u64, Mode)> {
-        let due = self.modes.due();
-        due.filter(|_| self.supports(EXTENSION_MODE))
+        let due = self.link.modes.due();
+        due.filter(|_| self.link.supports(EXTENSION_MODE))
     }
 
     /// Returns true if MODE should be sent in a packet of its own.
     pub(super) fn wants_to_tell_mode(&self) -> bool {
-        self.mode_is_wished && self.mode_due().is_some()
+        self.link.mode_is_wished && self.mode_due().is_some()
     }
 }
 

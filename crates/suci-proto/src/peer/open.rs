@@ -9,15 +9,16 @@ use crate::engine::{ArrivedPacket, Promise, Shared, finish_handshake, init_packe
 use crate::event::{EndReason, Event, RefusedReason};
 use crate::handshake::{AttemptPhase, LONGEST_WAIT, Opening};
 use crate::log::{DropReason, LogRecord};
-use crate::transmit::Destination;
 use core::fmt;
 use core::ops::RangeInclusive;
 use std::net::SocketAddr;
 use suci_link::limits::COOKIE_LIFETIME;
+use suci_link::link::LinkSettings;
 use suci_link::planted;
 use suci_link::recovery::Sink;
 use suci_link::security::{ConnectionKeys, HandshakeError, Initiator};
 use suci_link::time::{Duration, Instant};
+use suci_link::train::Destination;
 use suci_link::types::{Epoch, Incarnation, Layers, NodeId, PacketNumber};
 use suci_link::wire::{self, Header, Init, Params, RefusedCode};
 
@@ -497,7 +498,7 @@ impl Peer {
         let session = &self.session;
         let same = session.remote.is_none_or(|remote| remote == incarnation);
         let small = self.attempt.as_ref().is_some_and(|attempt| attempt.small);
-        let may = same && !small && !self.is_paused() && session.suspension.by().is_none();
+        let may = same && !small && !self.is_paused() && session.suspended_by().is_none();
         if may && !shared.config.security.is_sealed() {
             self.write_ride(now, &mut ride, beginning);
         }
@@ -549,7 +550,7 @@ impl Peer {
     /// Asks the peer for a sign of life on the path in use.
     pub(crate) fn ask_for_sign_of_life(&mut self) {
         if let Some(connection) = &mut self.connection {
-            connection.pending.ping = true;
+            connection.link.pending.ping = true;
         }
     }
 
@@ -605,22 +606,26 @@ impl Peer {
         let memory = agreement.grant.memory;
         beginning.grant.start_at(first);
         let early = beginning.early;
-        let acks = AckSettings {
-            max_delay: shared.config.max_ack_delay,
-            on_poll: shared.config.ack_on_poll,
+        let settings = LinkSettings {
+            acks: AckSettings {
+                max_delay: shared.config.max_ack_delay,
+                on_poll: shared.config.ack_on_poll,
+            },
+            ecn: shared.config.ecn,
+            payload_checksum: shared.config.payload_checksum,
         };
         let mut connection =
-            Connection::new(agreement, beginning, self.options.controller, acks, now);
+            Connection::new(agreement, beginning, self.options.controller, settings, now);
         connection.share_by_mode(shared);
         let mut known_path = false;
         if let Some(mut old) = self.connection.take() {
-            known_path = old.path.address() == address;
+            known_path = old.link.path.address() == address;
             if known_path {
-                connection.inherit_path(&old, now);
+                connection.link.inherit_path(&old.link, now);
             }
             self.requeue(&mut old);
             self.close_again();
-            shared.free_index(old.local.index);
+            shared.free_index(old.link.local.index);
             // If the old connection was never heard, packets of earlier ones may still come, too.
             shared.shares.stop_waiting(&mut old.grant);
             connection.previous = old.previous;
@@ -632,7 +637,7 @@ impl Peer {
         }
         shared.met += usize::from(!self.is_met());
         self.last_source = Some(address);
-        self.apply_params(&connection.params, memory, layers);
+        self.apply_params(&connection.link.params, memory, layers);
         if !known_path && !connection.begin_on_path(&shared.paths, now) {
             shared.paths.ask(self.node, address);
         }
@@ -669,9 +674,9 @@ impl Peer {
         if let Some(connection) = &self.connection {
             shared.log.add(now, || LogRecord::Connected {
                 peer: self.node,
-                to: connection.path.address(),
+                to: connection.link.path.address(),
                 epoch: self.session.epoch,
-                datagram: connection.mtu.current(),
+                datagram: connection.link.mtu.current(),
             });
         }
     }
@@ -846,10 +851,12 @@ impl Peer {
     /// Returns true if packets that carry `tag` belong to the connection in use. In sealed mode,
     /// `tag` is the end of a packet.
     pub(crate) fn is_current_tag(&self, tag: u64) -> bool {
-        self.connection.as_ref().is_some_and(|c| match &c.sealing {
-            None => c.remote.tag == tag,
-            Some(sealing) => sealing.sent_lately(tag),
-        })
+        self.connection
+            .as_ref()
+            .is_some_and(|c| match &c.link.sealing {
+                None => c.link.remote.tag == tag,
+                Some(sealing) => sealing.sent_lately(tag),
+            })
     }
 }
 

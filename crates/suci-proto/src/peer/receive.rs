@@ -8,8 +8,6 @@
 //! compare both.
 
 use super::connected::Connected;
-use super::connection::CongestionUndo;
-use super::ecn::EcnSignal;
 use super::end::Ending;
 use super::session::Session;
 use super::suspension::Suspension;
@@ -23,14 +21,13 @@ use core::ops::RangeInclusive;
 use std::net::SocketAddr;
 use suci_channels::message::{NOT_PERMITTED, Outbox};
 use suci_channels::port::Port;
-use suci_link::congestion::{AckSample, Cause, CongestionEvent, initial_window};
 use suci_link::limits::MIN_MTU;
-use suci_link::recovery::{AckDelays, AckSummary, LossSummary, Recovery};
+use suci_link::recovery::{AckDelays, Recovery};
 use suci_link::time::Instant;
 use suci_link::types::{NodeId, PacketNumber, ProtocolError};
 use suci_link::wire::{
     self, Blocked, CLOSE_FINISHED, CLOSE_LEAVING, CLOSE_REVOKED, Close, ContiguousPackets, Credit,
-    EcnCounts, Frame, PacketPart,
+    Frame, PacketPart,
 };
 
 /// Effects of a packet beyond those of its single frames.
@@ -99,14 +96,15 @@ impl Peer {
             return;
         };
         let number = packets.number();
-        if !connection.received.is_fresh(number) {
+        if !connection.link.received.is_fresh(number) {
             shared.counters.duplicates += 1;
             self.traffic.duplicates += 1;
             return;
         }
-        let is_newest = connection.received.highest() < Some(number);
+        let is_newest = connection.link.received.highest() < Some(number);
         if is_newest {
             connection
+                .link
                 .path
                 .heard_from(arrival.from, || shared.random(), now);
         }
@@ -115,7 +113,7 @@ impl Peer {
         let Some(mut connected) = self.connected() else {
             return;
         };
-        let elsewhere = !connected.connection.path.leads_to(&arrival.from);
+        let elsewhere = !connected.connection.link.path.leads_to(&arrival.from);
         let mut effects = Effects {
             elsewhere: elsewhere.then_some(arrival.from),
             arrived: arrival.at,
@@ -284,9 +282,9 @@ impl Connected<'_> {
         let number = packets.number();
         let payload = packets.payload();
         let waiting = packets.rest().len();
-        let overhead = self.connection.overhead();
+        let overhead = self.connection.link.overhead();
         // The packets that follow are as long as the first, or shorter.
-        let outcome = match payload.len() + overhead > self.connection.longest(number) {
+        let outcome = match payload.len() + overhead > self.connection.link.longest(number) {
             true => Err(ProtocolError::Limit("a datagram longer than agreed")),
             false => self.take_frames(now, number, payload, effects, shared),
         };
@@ -307,19 +305,19 @@ impl Connected<'_> {
     /// that is over. Returns the time until which the connection acknowledges repetitions (F20).
     fn begin_lingering(&mut self, now: Instant) -> Instant {
         let connection = &mut *self.connection;
-        connection.received.force();
-        let until = now + connection.probe_timeout() * 3;
+        connection.link.received.force();
+        let until = now + connection.link.probe_timeout() * 3;
         if !self.is_over {
-            let rtt = connection.recovery.rtt().smoothed();
-            let next = connection.numbers.peek().unwrap_or(PacketNumber::MAX);
-            connection.recovery = Recovery::new(next, rtt);
+            let rtt = connection.link.recovery.rtt().smoothed();
+            let next = connection.link.numbers.peek().unwrap_or(PacketNumber::MAX);
+            connection.link.recovery = Recovery::new(next, rtt);
         }
         until
     }
 
     /// Returns true if the packets behind one that had these effects may join its range.
     fn may_join(&self, arrival: &Arrival, effects: &Effects) -> bool {
-        let same_address = self.connection.path.address() == arrival.from;
+        let same_address = self.connection.link.path.address() == arrival.from;
         let goes_on = effects.close.is_none() && !effects.close_acked && !self.is_over;
         effects.eliciting && goes_on && same_address
     }
@@ -351,14 +349,18 @@ impl Connected<'_> {
         self.traffic.bytes_received += bytes as u64;
         let connection = &mut *self.connection;
         let eliciting = effects.eliciting;
-        connection
-            .received
-            .on_packets(numbers.clone(), arrival.at, eliciting, arrival.ecn, now);
+        connection.link.received.on_packets(
+            numbers.clone(),
+            arrival.at,
+            eliciting,
+            arrival.ecn,
+            now,
+        );
         if effects.message {
-            connection.acks_ride = effects.of_group;
+            connection.link.acks_ride = effects.of_group;
         }
         if effects.ack_now {
-            connection.received.force();
+            connection.link.received.force();
         }
         let kind = match (effects.message || effects.blocked, eliciting) {
             (true, _) => DrainedKind::Data,
@@ -420,7 +422,7 @@ impl Connected<'_> {
     ) -> Result<(), ProtocolError> {
         let connection = &mut *self.connection;
         if let Some((extension, kind)) = frame.extension()
-            && !connection.supports(extension)
+            && !connection.link.supports(extension)
         {
             return Err(ProtocolError::UnknownFrame(kind));
         }
@@ -429,7 +431,7 @@ impl Connected<'_> {
             Frame::Padding(_) | Frame::Ack(_) | Frame::Frag(_) => {}
             Frame::Ping => effects.ack_now = true,
             Frame::Credit(credit) => connection.on_credit(now, &credit, &mut session.outbox),
-            Frame::Reclaim { generation } => connection.credit.on_reclaim(generation, now),
+            Frame::Reclaim { generation } => connection.link.credit.on_reclaim(generation, now),
             Frame::Return {
                 generation,
                 highest,
@@ -458,14 +460,14 @@ impl Connected<'_> {
                 session.outbox.on_refused(channel, message, reason)?;
             }
             Frame::Close(close) => effects.close = Some(close),
-            Frame::Challenge(nonce) => connection.pending.respond(nonce, effects.elsewhere),
+            Frame::Challenge(nonce) => connection.link.pending.respond(nonce, effects.elsewhere),
             Frame::Response(nonce) => {
                 let moved = connection.on_response(now, nonce, self.node, session, shared);
                 *self.last_source = moved.or(*self.last_source);
             }
             Frame::Mode { number, mode } => {
-                if connection.modes.on_heard(number, mode) {
-                    connection.apply_peer_mode();
+                if connection.link.modes.on_heard(number, mode) {
+                    connection.link.apply_peer_mode();
                     connection.share_by_mode(shared);
                 }
             }
@@ -489,10 +491,10 @@ impl Connected<'_> {
         let delays = AckDelays {
             local: now.since(effects.arrived),
             reported: ack.delay,
-            max: connection.params.max_ack_delay,
+            max: connection.link.params.max_ack_delay,
         };
-        connection.note_late(now, effects.arrived);
-        let in_flight = connection.recovery.in_flight();
+        connection.link.note_late(now, effects.arrived);
+        let in_flight = connection.link.recovery.in_flight();
         let waited = !self.session.outbox.is_empty();
         let (recovery, mut fate) = connection.fates(self.session);
         let summary = recovery.on_ack(now, delays, ack.ranges(), &mut fate)?;
@@ -500,17 +502,22 @@ impl Connected<'_> {
         effects.close_acked |= fate.close_acked;
         effects.emptied |= waited && self.session.outbox.is_empty();
         effects.acked |= summary.newly_acked_bytes > 0;
-        if let Some(sealing) = &mut connection.sealing
+        if let Some(sealing) = &mut connection.link.sealing
             && let Some(range) = ack.ranges().next()
         {
             sealing.on_acked(*range.end());
         }
         self.traffic.spurious_losses += u64::from(summary.spurious);
         self.traffic.packets_lost += u64::from(summary.lost.packets);
-        connection.on_ack_summary(now, in_flight, &summary, shared);
-        let round_trip = connection.recovery.rtt().min();
+        shared.counters.spurious_losses += u64::from(summary.spurious);
+        shared.counters.packets_lost += u64::from(summary.lost.packets);
+        connection.link.on_ack_summary(now, in_flight, &summary);
+        connection.log_resized(now, shared);
+        let round_trip = connection.link.recovery.rtt().min();
         self.session.outbox.set_round_trip(round_trip);
-        connection.on_ecn_counts(now, ack.ecn.unwrap_or_default(), &summary);
+        connection
+            .link
+            .on_ecn_counts(now, ack.ecn.unwrap_or_default(), &summary);
         // The session that a lingering connection's credit was for is over.
         if let Some(credit) = ack.credit
             && !self.is_over
@@ -538,28 +545,24 @@ impl Connection {
         session: &mut Session,
         shared: &mut Shared,
     ) -> Option<SocketAddr> {
-        let from = self.path.address();
-        let round_trip = self.path.on_response(nonce, now)?;
-        let to = self.path.address();
+        let from = self.link.path.address();
+        let round_trip = self.link.path.on_response(nonce, now)?;
+        let to = self.link.path.address();
         shared.log.add(now, || LogRecord::Moved { peer, from, to });
         self.begin_on_path(&shared.paths, now);
-        self.ecn.on_path_changed();
-        self.undo = CongestionUndo::default();
-        self.cwnd_validation.on_path_changed();
-        self.pinged_at = None;
         let (recovery, mut fate) = self.fates(session);
         recovery.drop_all(&mut fate);
-        recovery.on_path_changed(round_trip);
+        self.link.on_moved(round_trip);
         shared.paths.ask(peer, to);
         Some(to)
     }
 
     /// Handles a credit for the messages in `outbox`.
     fn on_credit(&mut self, now: Instant, credit: &Credit, outbox: &mut Outbox) {
-        self.credit.on_grant(credit, now);
+        self.link.credit.on_grant(credit, now);
         let (_, known) = outbox.session_credit();
         if credit.memory > known {
-            self.credit.on_memory();
+            self.link.credit.on_memory();
             outbox.set_session_limit(credit.memory);
         }
     }
@@ -574,7 +577,7 @@ impl Connection {
         kind: DrainedKind,
         shared: &mut Shared,
     ) {
-        let rtt = self.recovery.rtt();
+        let rtt = self.link.recovery.rtt();
         let round_trip = rtt.has_sample().then(|| rtt.min());
         self.grant.on_path(now, round_trip, now.since(arrived));
         shared
@@ -595,7 +598,7 @@ impl Connection {
             Ok(0) => 0,
             size => size.unwrap_or(usize::MAX).max(MIN_MTU),
         };
-        let is_bound = size > 0 && self.bounds.admit(size, self.params.max_datagram);
+        let is_bound = size > 0 && self.link.bounds.admit(size, self.link.params.max_datagram);
         // Packets that the grant allows may be under way with the size before, and no others.
         let allowed = self.grant.limit().saturating_add(self.grant.control());
         let answer = SocketReturn {
@@ -604,7 +607,7 @@ impl Connection {
             size: if is_bound { size } else { 0 },
         };
         if shares.on_return(&mut self.grant, answer, now) && is_bound {
-            self.bounds.add(highest.min(allowed), size);
+            self.link.bounds.add(highest.min(allowed), size);
         }
     }
 
@@ -628,138 +631,6 @@ impl Connection {
             }
             shares.on_blocked(grant, key, now);
         }
-        self.pending.credit = true;
-    }
-
-    /// Passes an acknowledgement on to credit, congestion control and path MTU.
-    fn on_ack_summary(
-        &mut self,
-        now: Instant,
-        in_flight_before: u64,
-        summary: &AckSummary,
-        shared: &mut Shared,
-    ) {
-        shared.counters.spurious_losses += u64::from(summary.spurious);
-        if summary.spurious > 0 && self.undo.on_spurious(&self.recovery) {
-            self.congestion.on_spurious(now);
-        }
-        if let Some(sent_at) = summary.largest_newly_acked_sent_at {
-            self.since_ping = 0;
-            self.pinged_at = self.pinged_at.filter(|pinged_at| *pinged_at > sent_at);
-            self.pending.probes = 0;
-            self.pending.small_ping = false;
-            self.credit.on_acked(sent_at, now);
-            if let Some(rate) = summary.rate {
-                self.delivery_rate = rate.per_second();
-                self.cwnd_validation
-                    .on_sample(now, self.recovery.rtt(), &rate);
-            }
-            if summary.newly_acked_bytes > 0 {
-                let sample = AckSample {
-                    bytes: summary.newly_acked_bytes,
-                    in_flight_before,
-                    in_flight: self.recovery.in_flight(),
-                    delivered: self.recovery.delivered(),
-                    largest_sent_at: sent_at,
-                    rtt: self.recovery.rtt(),
-                    path: summary.path_sample,
-                    rate: summary.rate,
-                    app_limited: self.app_limited,
-                    paced: self.is_paced_by_window(now),
-                };
-                self.congestion.on_ack(now, &sample);
-            }
-        }
-        if summary.largest_acked_size > 0 {
-            self.mtu.on_acked(summary.largest_acked_size);
-        }
-        if let Some(size) = summary.mtu_probe_acked
-            && self.mtu.on_probe_acked(size)
-        {
-            self.mtu_changed(now, &mut shared.log);
-        }
-        self.on_losses(now, &summary.lost, shared);
-    }
-
-    /// Handles packets that were declared lost.
-    pub(super) fn on_losses(&mut self, now: Instant, lost: &LossSummary, shared: &mut Shared) {
-        if let Some(size) = lost.mtu_probe_lost {
-            self.mtu.on_probe_lost(now, size);
-        }
-        let Some(sent_at) = lost.largest_lost_sent_at else {
-            return;
-        };
-        shared.counters.packets_lost += u64::from(lost.packets);
-        self.ecn.on_lost();
-        let too_large = lost.largest_size > self.mtu.current();
-        let fell = self.mtu.on_lost(now, lost.largest_size, sent_at);
-        if fell {
-            self.mtu_changed(now, &mut shared.log);
-        }
-        if fell || too_large {
-            self.on_too_large(now, sent_at, lost.persistent);
-            return;
-        }
-        let overlaps = self.undo.on_losses(&self.recovery);
-        self.congestion.on_congestion(
-            now,
-            &CongestionEvent {
-                cause: Cause::Loss,
-                bytes_lost: lost.bytes,
-                largest_lost_sent_at: sent_at,
-                persistent: lost.persistent,
-                in_flight: self.recovery.in_flight(),
-                overlaps,
-            },
-        );
-    }
-
-    /// Starts congestion control anew after packets were lost for their size, which is no
-    /// congestion. After a long silence size may not be the only cause: then it starts with the
-    /// smallest window (RFC 9002 7.6, RFC 4821 7.7).
-    fn on_too_large(&mut self, now: Instant, sent_at: Instant, persistent: bool) {
-        // Once for all packets in flight.
-        if self.anew_at.is_some_and(|at| sent_at <= at) {
-            return;
-        }
-        self.anew_at = Some(now);
-        // Earlier losses that prove spurious from now on concern the former state of the
-        // controller.
-        self.undo = CongestionUndo::default();
-        let most = if persistent { 0 } else { u64::MAX };
-        self.congestion.restart(self.mtu.current(), most);
-    }
-
-    /// Handles the peer's counts of ECN marks (RFC 3168).
-    fn on_ecn_counts(&mut self, now: Instant, counts: EcnCounts, summary: &AckSummary) {
-        let Some(sent_at) = summary.largest_newly_acked_sent_at else {
-            return;
-        };
-        let (window, mtu) = (|| self.congestion.window() as f64, self.mtu.current());
-        match self
-            .ecn
-            .on_acked(now, counts, || window() <= initial_window(mtu))
-        {
-            EcnSignal::Clear => return,
-            EcnSignal::Congested => {}
-            // The controller took earlier CE marks for congestion.
-            EcnSignal::Meaningless => {
-                self.congestion.restart(self.mtu.current(), u64::MAX);
-                return;
-            }
-        }
-        // A reaction to a mark is never undone, nor are the reactions before it.
-        self.undo = CongestionUndo::default();
-        self.congestion.on_congestion(
-            now,
-            &CongestionEvent {
-                cause: Cause::Ecn,
-                bytes_lost: 0,
-                largest_lost_sent_at: sent_at,
-                persistent: false,
-                in_flight: self.recovery.in_flight(),
-                overlaps: false,
-            },
-        );
+        self.link.pending.credit = true;
     }
 }

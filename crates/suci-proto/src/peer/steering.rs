@@ -53,8 +53,11 @@ impl Peer {
     pub(super) fn apply_decision(&mut self) {
         let decision = self.decision();
         if let Some(connection) = &mut self.connection {
-            connection.steered = self.steering.as_ref().map(|_| Box::new(decision));
-            connection.received.set_ack_bound(decision.ack_interval);
+            connection.link.steered = self.steering.as_ref().map(|_| Box::new(decision));
+            connection
+                .link
+                .received
+                .set_ack_bound(decision.ack_interval);
         }
     }
 
@@ -86,7 +89,7 @@ impl Peer {
     /// Sends everything unacknowledged again, including data in flight.
     pub(crate) fn retransmit(&mut self) {
         if let Some(connection) = &mut self.connection {
-            connection.pinged_at = None;
+            connection.link.pinged_at = None;
             let (recovery, mut fate) = connection.fates(&mut self.session);
             recovery.drop_all(&mut fate);
         }
@@ -100,8 +103,8 @@ impl Peer {
             now,
             rtt: stats.rtt,
             min_rtt: stats.min_rtt,
-            delivery_rate: connection.map_or(0, |c| c.delivery_rate),
-            marks: connection.map_or(0, |c| c.ecn.congested()),
+            delivery_rate: connection.map_or(0, |c| c.link.delivery_rate),
+            marks: connection.map_or(0, |c| c.link.ecn.congested()),
             losses: stats.traffic.packets_lost,
             window: stats.congestion_window,
             in_flight: stats.in_flight,

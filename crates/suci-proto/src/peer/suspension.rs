@@ -1,27 +1,23 @@
 //! Suspension of a session by either side, and the frames that announce it: SUSPEND and RESUME.
 
-use super::numbered_setting::NumberedSetting;
 use super::{Connection, Peer, Session};
 use crate::engine::Shared;
 use crate::event::{Event, Side};
+use suci_link::link::NumberedSetting;
 use suci_link::wire::{EXTENSION_SUSPENSION, Frame};
 
 /// Whether each side suspended a session. It ends with the session.
 pub(crate) type Suspension = NumberedSetting<bool>;
 
-impl Suspension {
+impl Session {
     /// Returns the side that suspended the session; this side if both did, since only its program
     /// can undo that.
-    pub(crate) fn by(&self) -> Option<Side> {
-        match (self.ours(), self.theirs()) {
+    pub(crate) fn suspended_by(&self) -> Option<Side> {
+        match (self.suspension.ours(), self.suspension.theirs()) {
             (true, _) => Some(Side::Here),
             (false, true) => Some(Side::There),
             (false, false) => None,
         }
-    }
-
-    pub(crate) fn is_here(&self) -> bool {
-        self.ours()
     }
 }
 
@@ -33,7 +29,7 @@ impl Connection {
         session: &Session,
         is_over: bool,
     ) -> Option<(Frame<'static>, u64)> {
-        let may_be_told = self.supports(EXTENSION_SUSPENSION) && !is_over;
+        let may_be_told = self.link.supports(EXTENSION_SUSPENSION) && !is_over;
         let (number, suspended) = session.suspension.due().filter(|_| may_be_told)?;
         let frame = match suspended {
             true => Frame::Suspend { number },
@@ -70,16 +66,19 @@ impl Peer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Config;
+    use suci_channels::message::Pool;
+    use suci_link::types::NodeId;
 
     #[test]
     fn either_side_suspends_and_only_itself_resumes() {
-        let mut suspension = Suspension::default();
-        suspension.on_heard(1, true);
-        suspension.set_ours(true);
-        assert_eq!(suspension.by(), Some(Side::Here));
-        suspension.set_ours(false);
-        assert_eq!(suspension.by(), Some(Side::There));
-        suspension.on_heard(2, false);
-        assert_eq!(suspension.by(), None);
+        let mut session = Session::new(NodeId(1), &Config::default(), &Pool::new(0));
+        session.suspension.on_heard(1, true);
+        session.suspension.set_ours(true);
+        assert_eq!(session.suspended_by(), Some(Side::Here));
+        session.suspension.set_ours(false);
+        assert_eq!(session.suspended_by(), Some(Side::There));
+        session.suspension.on_heard(2, false);
+        assert_eq!(session.suspended_by(), None);
     }
 }

@@ -40,7 +40,7 @@ impl Peer {
         earliest.note(self.steering_deadline());
         earliest.note(self.session.outbox.next_deadline());
         if let Some(connection) = &self.connection
-            && connection.numbers.peek().is_some()
+            && connection.link.numbers.peek().is_some()
         {
             connection.note_deadlines(&mut earliest);
             earliest.note(self.reopens_at());
@@ -58,8 +58,8 @@ impl Peer {
     /// have to wait, and its answer UNKNOWN may be held back.
     fn reopens_at(&self) -> Option<Instant> {
         let connection = self.connection.as_ref()?;
-        let pto = || connection.probe_timeout();
-        let at = connection.credit.unanswered_at(pto)?;
+        let pto = || connection.link.probe_timeout();
+        let at = connection.link.credit.unanswered_at(pto)?;
         let waits = !self.session.outbox.is_empty() && self.lingering.is_none();
         (waits && self.attempt.is_none()).then_some(at)
     }
@@ -76,7 +76,7 @@ impl Peer {
 
     /// Returns the deadline of acknowledgements alone.
     pub(crate) fn ack_deadline(&self) -> Option<Instant> {
-        self.connection.as_ref()?.ack_deadline()
+        self.connection.as_ref()?.link.ack_deadline()
     }
 
     /// Returns the limits of this peer's silence now.
@@ -113,7 +113,7 @@ impl Peer {
     /// end, it has ended; otherwise another connection is made.
     pub(crate) fn on_forgotten(&mut self, now: Instant, token: u64, shared: &mut Shared) {
         // Either side took the other's slot away.
-        let over = |c: &Connection| c.grant.is_dismissed() || c.credit.is_reclaimed();
+        let over = |c: &Connection| c.grant.is_dismissed() || c.link.credit.is_reclaimed();
         if matches!(self.closing, Closing::Sent { .. }) {
             self.end(now, EndReason::ClosedHere, shared);
         } else if self.connection.as_deref().is_some_and(over) {
@@ -128,7 +128,7 @@ impl Peer {
         let unanswered = self
             .connection
             .as_ref()
-            .is_some_and(|c| c.recovery.has_eliciting_in_flight());
+            .is_some_and(|c| c.link.recovery.has_eliciting_in_flight());
         self.has_unfinished() || unanswered && self.lingering.is_none()
     }
 
@@ -150,7 +150,7 @@ impl Peer {
     /// the rest of a large message. Or probes are rare.
     fn keep_alive_at(&self) -> Option<Instant> {
         let connection = self.connection.as_ref()?;
-        let none_elicits = !connection.recovery.has_eliciting_in_flight();
+        let none_elicits = !connection.link.recovery.has_eliciting_in_flight();
         let open = !self.session.outbox.is_empty() || self.session.inbox.has_unfinished();
         // Packets in flight already probe a silent peer, ever more seldom. On a path that takes
         // longer than a keep-alive, the question of the last one would be reason for the next.
@@ -158,7 +158,7 @@ impl Peer {
             Link::Up => self.has_unfinished(),
             _ => open && none_elicits,
         };
-        let pinging = connection.pending.ping || connection.numbers.peek().is_none();
+        let pinging = connection.link.pending.ping || connection.link.numbers.peek().is_none();
         if pinging || self.lingering.is_some() {
             return None;
         }
@@ -186,7 +186,7 @@ impl Peer {
             self.consult(now);
         }
         if let Some(connection) = &mut self.connection {
-            connection.ask_first_question(now);
+            connection.link.ask_first_question(now);
         }
         self.on_recovery_timeout(now, shared);
         let patience = self.silence_limits().give_up_after;
@@ -225,39 +225,25 @@ impl Peer {
         let Some(connection) = &mut self.connection else {
             return;
         };
-        let max_ack_delay = connection.params.max_ack_delay;
+        let max_ack_delay = connection.link.params.max_ack_delay;
         let (recovery, mut fate) = connection.fates(&mut self.session);
         match recovery.on_timeout(now, max_ack_delay, &mut fate) {
             TimerAction::None => {}
             TimerAction::LossesDeclared(lost) => {
                 self.traffic.packets_lost += u64::from(lost.packets);
-                connection.on_losses(now, &lost, shared);
+                shared.counters.packets_lost += u64::from(lost.packets);
+                connection.link.on_losses(now, &lost);
+                connection.log_resized(now, shared);
                 self.report_narrow(now, shared);
             }
             TimerAction::Probe { count } => {
                 shared.counters.probes += 1;
                 self.traffic.probes += 1;
-                connection.pending.ping = true;
-                // The peer may be silent because the CREDIT was lost without which it cannot
-                // answer.
-                connection.pending.credit = true;
-                connection.pending.probes = count;
-                let timeouts = connection.recovery.pto_count();
-                connection.ecn.on_probe_timeout(timeouts);
-                let large = connection.recovery.in_flight() > limits::MIN_MTU as u64;
-                if large && connection.mtu.on_probe_timeout(timeouts) {
-                    connection.mtu_changed(now, &mut shared.log);
-                }
-                // Full packets alone would all be lost on a path that does not carry them, and
-                // nothing would tell it from silence.
-                let data = connection.recovery.in_flight() > limits::CONTROL_PACKET as u64;
-                if data && connection.mtu.suspects_floor(timeouts) {
-                    connection.pending.small_ping = true;
-                    connection.pending.probes = 2;
-                }
+                connection.link.on_probe_due(count);
+                connection.log_resized(now, shared);
                 // Beyond the credit limit a probe stays a PING, of the size of a control packet.
-                let number = connection.numbers.peek();
-                if repeats && number.is_some_and(|n| connection.credit.may_send_data(n, now)) {
+                let number = connection.link.numbers.peek();
+                if repeats && number.is_some_and(|n| connection.link.credit.may_send_data(n, now)) {
                     let (recovery, mut fate) = connection.fates(&mut self.session);
                     recovery.repeat_oldest(count, &mut fate);
                 }
@@ -320,10 +306,11 @@ impl Peer {
                     return self.end(now, EndReason::ProcessDied, shared);
                 }
                 if let Some(connection) = &mut self.connection
-                    && connection.recovery.in_flight() > limits::MIN_MTU as u64
+                    && connection.link.recovery.in_flight() > limits::MIN_MTU as u64
                 {
-                    connection.mtu.on_peer_lost();
-                    connection.mtu_changed(now, &mut shared.log);
+                    connection.link.mtu.on_peer_lost();
+                    connection.link.mtu_changed();
+                    connection.log_resized(now, shared);
                 }
                 // The peer may have restarted at an address in the book, and not know this
                 // connection.
@@ -385,7 +372,7 @@ impl Peer {
         }
         match &mut self.connection {
             Some(connection) if self.lingering.is_none() => {
-                connection.pending.close = true;
+                connection.link.pending.close = true;
                 self.closing = Closing::Sent { deadline };
             }
             // The connection gave up its slot, or waits for ACCEPT, and the peer must be told of
@@ -420,8 +407,8 @@ impl Peer {
     pub(crate) fn on_gap(&mut self, now: Instant, late: Duration) {
         self.life.shift(late);
         if let Some(connection) = &mut self.connection {
-            let delay = connection.params.max_ack_delay;
-            connection.recovery.on_resumed_after_gap(now, delay);
+            let delay = connection.link.params.max_ack_delay;
+            connection.link.recovery.on_resumed_after_gap(now, delay);
         }
     }
 }
@@ -435,7 +422,7 @@ impl Peer {
         };
         shared.shares.satisfy_if_silent(&mut connection.grant, now);
         connection.reclaim_if_due(now, shared);
-        connection.pending.reclaim.is_some() || connection.grant.update_due()
+        connection.link.pending.reclaim.is_some() || connection.grant.update_due()
     }
 
     /// Gives credit to this peer, which waited for some. Returns false if it did not take any.
@@ -457,25 +444,8 @@ fn planted_expiry(now: Instant) -> Instant {
 }
 
 impl Connection {
-    /// Returns when an acknowledgement has waited long enough for a packet that carries it, unless
-    /// it waits for the next cycle.
-    fn ack_deadline(&self) -> Option<Instant> {
-        self.received.deadline().filter(|_| !self.acks_on_poll())
-    }
-
     fn note_deadlines(&self, earliest: &mut Earliest) {
-        // While even the reserve for control packets is used up, these deadlines wait, too.
-        let not_before = |at: Option<Instant>| at.map(|at| at.max(self.control_at.unwrap_or(at)));
-        earliest.note(not_before(self.ack_deadline()));
-        earliest.note(self.recovery.next_timeout(self.params.max_ack_delay));
-        earliest.note(self.paced_until);
-        earliest.note(self.capped_until);
-        earliest.note(self.control_at);
-        earliest.note(not_before(self.first_question_at()));
-        if self.may_elicit() && self.may_ask() {
-            earliest.note(not_before(self.path.deadline()));
-            earliest.note(not_before(self.credit.blocked_timer()));
-        }
+        earliest.note(Some(self.link.deadline()));
         earliest.note(self.grant.lapse_at());
         for previous in &self.previous {
             earliest.note(previous.lapse_at());
@@ -496,11 +466,11 @@ impl Connection {
     }
 
     fn reclaim_if_due(&mut self, now: Instant, shared: &mut Shared) {
-        let tenure = Tenure::of(self.recovery.rtt().pto(Duration::ZERO));
+        let tenure = Tenure::of(self.link.recovery.rtt().pto(Duration::ZERO));
         if shared.shares.reclaim_due(&self.grant, tenure, now) {
-            self.pending.reclaim = shared.shares.reclaim(&mut self.grant, now);
+            self.link.pending.reclaim = shared.shares.reclaim(&mut self.grant, now);
             // The peer needs the current limit for a correct RETURN.
-            self.pending.credit = true;
+            self.link.pending.credit = true;
         }
         self.reclaim_at = shared.shares.reclaim_at(&self.grant);
     }

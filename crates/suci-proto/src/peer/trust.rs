@@ -64,7 +64,7 @@ impl Peer {
         let busy = self.has_connection() || self.attempt.is_some();
         let unfinished = (self.has_untold() && !events)
             || !self.session.outbox.is_empty()
-            || self.session.suspension.is_here();
+            || self.session.suspension.ours();
         self.book.is_empty()
             && self.stranger_from.is_some()
             && !(self.ack_waits || busy || unfinished || self.has_message())
@@ -91,7 +91,7 @@ impl Peer {
         if options.controller != old.controller
             && let Some(connection) = &mut self.connection
         {
-            connection.set_controller(options.controller);
+            connection.link.set_controller(options.controller);
         }
         if options.rate_cap != old.rate_cap {
             self.cap.set(now, options.rate_cap);
@@ -142,7 +142,7 @@ impl Peer {
             let idle = (round_trip * 2).clamp(UNHEARD, TURN);
             return Tenure { idle, turn: TURN };
         }
-        let pto = connection.recovery.rtt().pto(Duration::ZERO);
+        let pto = connection.link.recovery.rtt().pto(Duration::ZERO);
         let tenure = Tenure::of(pto);
         let sent = self.session.outbox.accepted();
         let answered = sent > 0 && sent == self.session.inbox.received();

@@ -73,7 +73,7 @@ impl Peer {
         shared: &mut Shared,
     ) -> bool {
         let to = Some(report.to);
-        let connected = self.connection.as_ref().map(|c| c.path.address()) == to;
+        let connected = self.connection.as_ref().map(|c| c.link.path.address()) == to;
         let called = self.attempt.as_ref().map(|a| a.to) == to;
         let opening = self.is_of_attempt(report.quoted);
         if !(connected || called || opening) {
@@ -286,10 +286,13 @@ impl Peer {
     fn question(&self, quoted: &[u8]) -> Option<Question> {
         let (index, tag) = wire::peek_tag(quoted)?;
         let (_, number) = wire::peek_number(quoted)?;
-        let carried = self.connection.as_ref().is_some_and(|c| match &c.sealing {
-            None => c.remote == End { index, tag },
-            Some(_) => c.remote.index == index && c.numbers.used(number),
-        });
+        let carried = self
+            .connection
+            .as_ref()
+            .is_some_and(|c| match &c.link.sealing {
+                None => c.link.remote == End { index, tag },
+                Some(_) => c.link.remote.index == index && c.link.numbers.used(number),
+            });
         if carried {
             return Some(Question::Packet(number));
         }
@@ -301,7 +304,7 @@ impl Peer {
     /// Returns the first question that is sent from now on.
     fn next_question(&self) -> Option<Question> {
         if let Some(connection) = &self.connection {
-            return connection.numbers.peek().map(Question::Packet);
+            return connection.link.numbers.peek().map(Question::Packet);
         }
         let opening = &self.attempt.as_ref()?.opening;
         let next = opening.tries().saturating_add(1);
@@ -312,7 +315,7 @@ impl Peer {
     pub(crate) fn closed_port_limit(&self) -> Duration {
         let connection = self.connection.as_ref();
         let probe = connection.map_or(crate::handshake::FIRST_WAIT, |c| {
-            c.recovery.rtt().pto(c.params.max_ack_delay)
+            c.link.recovery.rtt().pto(c.link.params.max_ack_delay)
         });
         probe * PROBES
     }

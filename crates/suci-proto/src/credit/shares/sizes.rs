@@ -2,8 +2,8 @@
 //! enough.
 
 use super::Shares;
-use crate::credit::Grant;
-use suci_link::limits::{CONTROL_CHARGE, CONTROL_PACKET, DATA_CHARGE, ETHERNET_MTU, MAX_DATAGRAM};
+use crate::credit::{Grant, data_charge};
+use suci_link::limits::{ETHERNET_MTU, MAX_DATAGRAM};
 
 /// The budget should hold at least this many of the largest packets, and this many for each peer.
 /// Otherwise even a few peers would have to take turns.
@@ -16,30 +16,6 @@ const FEWEST_BYTES: usize = ETHERNET_MTU * 5 / 2;
 
 /// Largest payloads to choose from: those of usual MTUs over IPv4.
 const DATAGRAM_SIZES: [usize; 5] = [MAX_DATAGRAM, 32_740, 16_356, 8_972, 4_068];
-
-/// Returns the charge in bytes of one UDP payload of at most `max_datagram` bytes in the receiver's
-/// socket buffer, measured on Linux (true size). Between 4 KiB and 64 KiB a linear buffer is
-/// rounded up to a power of two; beyond 32 KiB the kernel uses pages.
-#[must_use]
-pub fn data_charge(max_datagram: usize) -> u64 {
-    const MEASURED: [(usize, u64); 4] = [
-        (CONTROL_PACKET, CONTROL_CHARGE),
-        (512, 1_280),
-        (ETHERNET_MTU, DATA_CHARGE),
-        (4_096, 8_448),
-    ];
-    const LARGEST: u64 = 66_339;
-    MEASURED
-        .iter()
-        .find(|(payload, _)| max_datagram <= *payload)
-        .map_or_else(
-            || {
-                let payload = u64::try_from(max_datagram.min(MAX_DATAGRAM)).unwrap_or(LARGEST);
-                payload.saturating_mul(2).saturating_add(1_280).min(LARGEST)
-            },
-            |(_, charge)| *charge,
-        )
-}
 
 impl Shares {
     /// Returns the largest UDP payload, of at most `most` bytes, that one of `peers` peers should

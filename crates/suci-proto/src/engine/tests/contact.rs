@@ -118,7 +118,14 @@ fn f31_a_repeated_init_measures_no_round_trip() {
     }
     assert_eq!(of(PacketType::Init, &world.outgoing(0)).len(), 1, "lost");
     world.run(SECOND);
-    let round_trip = world.peer(1, 0).connection.as_ref().unwrap().recovery.rtt();
+    let round_trip = world
+        .peer(1, 0)
+        .connection
+        .as_ref()
+        .unwrap()
+        .link
+        .recovery
+        .rtt();
     let probe = round_trip.pto(Duration::ZERO);
     assert!(probe <= Duration::from_millis(60), "{probe:?}");
 }

@@ -63,11 +63,11 @@ fn f03_credit_that_comes_after_the_end_is_not_the_next_sessions() {
     // The answer to CLOSE is under way; the closed connection still answers.
     let close = world.outgoing(1);
     close.iter().for_each(|packet| world.deliver(packet));
-    let local = world.peer(0, 1).connection.as_ref().unwrap().local;
+    let local = world.peer(0, 1).connection.as_ref().unwrap().link.local;
     assert!(world.peer(0, 1).lingering.is_some());
     let last = close.last().unwrap().header();
     let highest = world.peer(0, 1).connection.as_ref().unwrap();
-    let highest = highest.numbers.peek().unwrap() - 1;
+    let highest = highest.link.numbers.peek().unwrap() - 1;
     let credit = Credit {
         generation: 0,
         limit: 1_000,
@@ -102,7 +102,7 @@ fn f03_credit_that_comes_after_the_end_is_not_the_next_sessions() {
     });
     assert_eq!(world.engines[0].counters().malformed, taken);
     let peer = world.peer(0, 1);
-    let received = &peer.connection.as_ref().unwrap().received;
+    let received = &peer.connection.as_ref().unwrap().link.received;
     assert_eq!(received.highest(), Some(last.number + 1), "it was heard");
     assert_eq!(peer.session.outbox.session_credit(), (0, RIDE_CREDIT));
 }
@@ -314,12 +314,12 @@ fn f04_a_replaced_connection_waits_for_no_credit() {
         .as_mut()
         .unwrap();
     line_up(shares, &mut connection.grant, key, now);
-    let index = connection.local.index;
+    let index = connection.link.local.index;
     engine.peers.get_mut(key).unwrap().open(now, 77);
     engine.touch(key);
     world.settle();
     let connection = world.peer(0, 1).connection.as_ref().unwrap();
-    assert_ne!(connection.local.index, index, "replaced");
+    assert_ne!(connection.link.local.index, index, "replaced");
     assert_eq!(world.engines[0].shared.shares.next_to_serve(), None);
 }
 
@@ -394,10 +394,10 @@ fn f02_a_flood_of_strangers_keeps_no_known_node_out() {
     world.peer(1, 0).open(now, 7);
     let key = world.engines[1].peer_key(id(0)).unwrap();
     world.engines[1].touch(key);
-    let before = world.peer(1, 0).connection.as_ref().unwrap().local;
+    let before = world.peer(1, 0).connection.as_ref().unwrap().link.local;
     flood(&mut world, 10);
     assert_eq!(world.received(0), 2, "the first message and the newcomer's");
-    let after = world.peer(1, 0).connection.as_ref().unwrap().local;
+    let after = world.peer(1, 0).connection.as_ref().unwrap().link.local;
     assert_ne!(before, after, "replaced");
 }
 
@@ -652,7 +652,7 @@ fn f15_nonsense_after_close_ends_the_connection_and_not_the_next_session() {
     let ended = |event: &Event| matches!(event, Event::Ended { .. });
     assert_eq!(world.events(0).iter().filter(|e| ended(e)).count(), 1);
     world.send(0, 1).unwrap();
-    let local = world.peer(0, 1).connection.as_ref().unwrap().local;
+    let local = world.peer(0, 1).connection.as_ref().unwrap().link.local;
     let last = close.last().unwrap().header();
     let mut bytes = Vec::new();
     wire::put_header(

@@ -131,7 +131,7 @@ fn keys_of_a_much_forged_connection_are_replaced() {
     let mut forged = packet.unwrap().clone();
     *forged.bytes.last_mut().unwrap() ^= 1;
     let connection = world.peer(1, 0).connection.as_mut().unwrap();
-    let sealing = connection.sealing.as_mut().unwrap();
+    let sealing = connection.link.sealing.as_mut().unwrap();
     sealing.wear_out(MAX_FORGERIES - 2);
     world.deliver(&forged);
     world.run(SECOND);

@@ -42,7 +42,7 @@ fn an_idle_peer_is_seen_as_before_and_goes_on() {
     let index = |world: &World| {
         let key = world.engines[0].peer_key(id(1)).unwrap();
         let peer = world.engines[0].peers.get(key).unwrap();
-        peer.connection.as_ref().unwrap().local.index
+        peer.connection.as_ref().unwrap().link.local.index
     };
     let before = index(&world);
     for (from, to) in [(0, 1), (1, 0)] {
@@ -86,6 +86,7 @@ fn f08_a_packet_with_a_wrong_tag_activates_no_peer() {
         .connection
         .as_ref()
         .unwrap()
+        .link
         .local;
     for wrong in [1, 1 << 63] {
         let tag = end.tag ^ wrong;

@@ -13,10 +13,10 @@ use suci_link::types::PacketNumber;
 fn a_message_of_a_few_packets_finds_how_large_packets_may_be() {
     let mut world = connected();
     let connection = world.peer(1, 0).connection.as_mut().unwrap();
-    connection.params.max_datagram = 8_972;
+    connection.link.params.max_datagram = 8_972;
     let connection = world.peer(0, 1).connection.as_mut().unwrap();
-    connection.mtu = PathMtu::new(None, 8_972);
-    assert_eq!(connection.mtu.current(), MIN_MTU);
+    connection.link.mtu = PathMtu::new(None, 8_972);
+    assert_eq!(connection.link.mtu.current(), MIN_MTU);
     let page = Outgoing {
         payload: Bytes::from(vec![1; 2_000]),
         ..message(b"")
@@ -28,7 +28,7 @@ fn a_message_of_a_few_packets_finds_how_large_packets_may_be() {
     packets.iter().for_each(|packet| world.deliver(packet));
     world.run(SECOND);
     let connection = world.peer(0, 1).connection.as_ref().unwrap();
-    assert_eq!(connection.mtu.current(), 8_972);
+    assert_eq!(connection.link.mtu.current(), 8_972);
 }
 
 /// The old connection can send nothing again: the next one must be opened although no timer of the
@@ -38,16 +38,16 @@ fn f15_a_loss_of_the_last_number_is_repaired_on_the_next_connection() {
     let mut world = connected();
     let now = world.now;
     let connection = world.peer(0, 1).connection.as_mut().unwrap();
-    connection.numbers.leave(1);
+    connection.link.numbers.leave(1);
     let number = PacketNumber::MAX - 1;
-    assert_eq!(connection.numbers.peek(), Some(number));
+    assert_eq!(connection.link.numbers.peek(), Some(number));
     let credit = SocketCredit {
         generation: 0,
         limit: 8,
         control: 8,
     };
-    connection.credit = SendCredit::new(number - 1, credit, now);
-    connection.recovery = Recovery::new(number, SECOND / 10);
+    connection.link.credit = SendCredit::new(number - 1, credit, now);
+    connection.link.recovery = Recovery::new(number, SECOND / 10);
     world.send(0, 1).unwrap();
     let lost = world.outgoing(0);
     assert_eq!(lost[0].header().number, number);

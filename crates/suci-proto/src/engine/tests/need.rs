@@ -125,7 +125,7 @@ fn a_peer_that_waits_for_memory_keeps_the_share_of_a_newcomer() {
     let now = world.now;
     let Engine { peers, shared, .. } = &mut world.engines[1];
     let connection = peers.get_mut(key).unwrap().connection.as_mut().unwrap();
-    connection.pending.reclaim = shared.shares.reclaim(&mut connection.grant, now);
+    connection.link.pending.reclaim = shared.shares.reclaim(&mut connection.grant, now);
     let before = connection.grant.generation();
     world.engines[1].touch(key);
     world.run(5 * SECOND);

@@ -220,13 +220,13 @@ impl Pairs {
             Step::Round { lost, wait } => self.round(lost, wait),
             Step::Ping => {
                 if let Some(connection) = &mut self.world.peer(0, 1).connection {
-                    connection.pending.ping = true;
+                    connection.link.pending.ping = true;
                 }
                 Vec::new()
             }
             Step::Skip(after) => {
                 if let Some(connection) = &mut self.world.peer(0, 1).connection {
-                    connection.numbers.skip_after(after);
+                    connection.link.numbers.skip_after(after);
                 }
                 Vec::new()
             }

@@ -28,7 +28,7 @@ fn meet(world: &mut World) {
 /// The largest packets that `host` sends the other, and its charge for a packet of the other.
 fn size_and_charge(world: &mut World, host: usize) -> (usize, u64) {
     let connection = world.peer(host, 1 - host).connection.as_ref().unwrap();
-    (connection.mtu.current(), connection.grant.charge())
+    (connection.link.mtu.current(), connection.grant.charge())
 }
 
 #[test]
@@ -76,9 +76,12 @@ fn connect_again(world: &mut World) {
 
 fn first_window(world: &mut World, host: usize) -> u64 {
     let connection = world.peer(host, 1 - host).connection.as_ref().unwrap();
-    let size = connection.mtu.current() as u64;
-    assert!(connection.pacer.has(9 * size), "the first burst is free");
-    connection.congestion.window()
+    let size = connection.link.mtu.current() as u64;
+    assert!(
+        connection.link.pacer.has(9 * size),
+        "the first burst is free"
+    );
+    connection.link.congestion.window()
 }
 
 #[test]
@@ -103,7 +106,7 @@ fn a_new_connection_looks_for_a_route_that_widened() {
 fn f27_a_new_connection_does_not_forget_a_black_hole() {
     let mut world = met([Some(4_068), Some(9_000)]);
     let connection = world.peer(0, 1).connection.as_mut().unwrap();
-    connection.mtu.on_peer_lost();
+    connection.link.mtu.on_peer_lost();
     world.routes = known([Some(9_000); 2]);
     connect_again(&mut world);
     assert_eq!(size_and_charge(&mut world, 0).0, MIN_MTU);
@@ -169,7 +172,10 @@ fn a_peer_that_comes_while_the_buffer_is_full_gets_large_packets_too() {
     world.run(2 * SECOND);
     for host in (0..count).filter(|host| *host != 1) {
         let connection = world.peer(1, host).connection.as_ref().unwrap();
-        assert_eq!(connection.params.max_datagram, JUMBO_DATAGRAM, "{host}");
+        assert_eq!(
+            connection.link.params.max_datagram, JUMBO_DATAGRAM,
+            "{host}"
+        );
     }
 }
 

@@ -316,7 +316,14 @@ fn f11_an_index_that_another_attempt_has_is_unknown_to_its_last_user() {
     let mut world = World::new(3);
     world.send(0, 1).unwrap();
     world.run(SECOND);
-    let index = world.peer(0, 1).connection.as_ref().unwrap().remote.index;
+    let index = world
+        .peer(0, 1)
+        .connection
+        .as_ref()
+        .unwrap()
+        .link
+        .remote
+        .index;
     let now = world.now;
     let key = world.engines[1].peer_key(id(0)).unwrap();
     let Engine { peers, shared, .. } = &mut world.engines[1];

@@ -84,8 +84,15 @@ impl Rogue {
         let peer = world.peer(0, 1);
         let waits = peer.session.outbox.wait_reason();
         assert_eq!(waits, Some(WaitReason::ChannelMemory));
-        let limit = peer.connection.as_ref().unwrap().params.channel_memory;
-        let number = world.peer(1, 0).connection.as_ref().unwrap().numbers.peek();
+        let limit = peer.connection.as_ref().unwrap().link.params.channel_memory;
+        let number = world
+            .peer(1, 0)
+            .connection
+            .as_ref()
+            .unwrap()
+            .link
+            .numbers
+            .peek();
         Self {
             world,
             number: number.unwrap(),
@@ -102,7 +109,7 @@ impl Rogue {
 
     /// The frames that the peer sends to provoke `what`.
     fn frames(&mut self, what: Provoked) -> Vec<Frame<'static>> {
-        let next = self.connection().numbers.peek().unwrap();
+        let next = self.connection().link.numbers.peek().unwrap();
         let cycle = self.cycles;
         let credit = |generation, limit, control| {
             Frame::Credit(Credit {
@@ -161,7 +168,7 @@ impl Rogue {
             }
         }
         let frames = self.frames(what);
-        let local = self.connection().local;
+        let local = self.connection().link.local;
         let mut bytes = Vec::new();
         let header = Header {
             kind: PacketType::Data,
@@ -204,7 +211,7 @@ fn f04_provoked_packets_that_are_acknowledged_late_are_bounded() {
         let (mut control, mut batches) = (0, 0);
         for _ in 0..TURNS {
             rogue.cycle(what, LATE);
-            let recovery = &rogue.connection().recovery;
+            let recovery = &rogue.connection().link.recovery;
             control = control.max(recovery.control_in_flight());
             batches = batches.max(recovery.batches());
         }
@@ -212,7 +219,7 @@ fn f04_provoked_packets_that_are_acknowledged_late_are_bounded() {
         let most = MAX_SILENT + MAX_REMEMBERED;
         assert!(batches <= most, "{what:?}: {batches} batches");
         rogue.cycle(what, Duration::ZERO);
-        assert!(rogue.connection().recovery.control_in_flight() < 4);
+        assert!(rogue.connection().link.recovery.control_in_flight() < 4);
         let sent = rogue.cycle(Response, LATE);
         let answer = Frame::Response(rogue.cycles);
         assert!(sent.iter().any(|packet| holds(packet, &answer)), "{what:?}");
@@ -227,7 +234,7 @@ fn holds(packet: &Packet, frame: &Frame<'_>) -> bool {
 /// Packets that `host` has in flight beside its congestion window.
 fn control(world: &mut World, host: usize) -> u64 {
     let connection = world.peer(host, 1 - host).connection.as_ref().unwrap();
-    connection.recovery.control_in_flight()
+    connection.link.recovery.control_in_flight()
 }
 
 /// No packet arrives on either side until both hold control packets back. Then packets arrive
@@ -238,7 +245,7 @@ fn f04_f19_both_ends_that_keep_control_back_go_on_when_packets_arrive_again() {
     for nonce in 0..2 * MAX_CONTROL {
         for host in 0..2 {
             let connection = world.peer(host, 1 - host).connection.as_mut().unwrap();
-            connection.pending.respond(nonce, None);
+            connection.link.pending.respond(nonce, None);
             let key = world.engines[host].peer_key(id(1 - host)).unwrap();
             world.engines[host].touch(key);
             let packets = world.outgoing(host);
@@ -255,7 +262,7 @@ fn f04_f19_both_ends_that_keep_control_back_go_on_when_packets_arrive_again() {
     // resolves that.
     let now = world.now;
     let connection = world.peer(0, 1).connection.as_mut().unwrap();
-    connection.path.heard_from(address(9), || 5, now);
+    connection.link.path.heard_from(address(9), || 5, now);
     let key = world.engines[0].peer_key(id(1)).unwrap();
     world.engines[0].touch(key);
     assert_eq!(world.outgoing(0).len(), 0);
@@ -268,6 +275,6 @@ fn f04_f19_both_ends_that_keep_control_back_go_on_when_packets_arrive_again() {
     assert_eq!([0, 1].map(|host| control(&mut world, host)), [0; 2]);
     for host in 0..2 {
         let connection = world.peer(host, 1 - host).connection.as_ref().unwrap();
-        assert!(!connection.pending.has_any());
+        assert!(!connection.link.pending.has_any());
     }
 }

@@ -354,7 +354,7 @@ fn data_before_accept_changes_nothing() {
     let mut world = world(&[&[1], &[1]]);
     world.send(1, 0).unwrap();
     let accept = accept_of(&mut world);
-    let local = world.peer(1, 0).connection.as_ref().unwrap().remote;
+    let local = world.peer(1, 0).connection.as_ref().unwrap().link.remote;
     let forged = SealedHeader {
         index: local.index,
         number: 1 << 40,
@@ -383,7 +383,7 @@ fn both_keys_are_accepted_while_one_replaces_the_other() {
 /// The packets that each host seals under a new connection have another index.
 fn index_to(world: &mut World, host: usize) -> u32 {
     let connection = world.peer(host, 1 - host).connection.as_ref();
-    connection.unwrap().remote.index
+    connection.unwrap().link.remote.index
 }
 
 #[test]
@@ -516,6 +516,7 @@ fn f15_phases_change_by_packets() {
     let sealing = |world: &mut World| {
         let connection = world.peer(0, 1).connection.as_mut().unwrap();
         connection
+            .link
             .sealing
             .as_mut()
             .unwrap()

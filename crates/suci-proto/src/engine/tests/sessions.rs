@@ -343,8 +343,8 @@ fn f20_a_close_goes_again_on_the_connection_after_a_silence() {
 fn f27_a_packet_longer_than_its_sender_said_ends_the_session() {
     let mut world = connected();
     let connection = world.peer(1, 0).connection.as_mut().unwrap();
-    let highest = connection.received.highest().unwrap();
-    connection.bounds.add(highest, 10);
+    let highest = connection.link.received.highest().unwrap();
+    connection.link.bounds.add(highest, 10);
     world.send(0, 1).unwrap();
     world.run(SECOND);
     let ends = ends(&mut world, 1);
@@ -361,11 +361,11 @@ fn f27_packets_bound_to_a_size_stay_so_on_another_path() {
     let mut world = connected();
     let now = world.now;
     let connection = world.peer(0, 1).connection.as_mut().unwrap();
-    connection.begin_on_route(Some(ETHERNET_MTU), now);
-    assert_eq!(connection.mtu.current(), ETHERNET_MTU);
-    assert!(connection.credit.bind(MIN_MTU, now));
-    connection.begin_on_route(Some(ETHERNET_MTU), now);
-    assert_eq!(connection.mtu.current(), MIN_MTU);
+    connection.link.begin_on_route(Some(ETHERNET_MTU), now);
+    assert_eq!(connection.link.mtu.current(), ETHERNET_MTU);
+    assert!(connection.link.credit.bind(MIN_MTU, now));
+    connection.link.begin_on_route(Some(ETHERNET_MTU), now);
+    assert_eq!(connection.link.mtu.current(), MIN_MTU);
 }
 
 /// The program uses 6,000 channels before the peer has said that it permits fewer: each message is

@@ -1,11 +1,11 @@
 //! The message part of a packet.
 
-use super::control::PING_EVERY;
 use super::{Contents, Permit};
 use crate::peer::connected::Connected;
-use crate::transmit::Train;
 use suci_channels::message::{Outbox, SMALL};
+use suci_link::link::PING_EVERY;
 use suci_link::recovery::{MAX_CONTROL, SentFrame};
+use suci_link::train::Train;
 use suci_link::wire::{Frame, Mode};
 
 /// Bound of padding in a packet that is shorter than its train's segments. A packet that would need
@@ -59,10 +59,10 @@ impl Connected<'_> {
         contents: &mut Contents,
     ) {
         let connection = &*self.connection;
-        let many = connection.since_ping >= PING_EVERY * connection.mtu.current() as u64;
-        let seldom = connection.modes.ours() == Mode::Throughput;
+        let many = connection.link.since_ping >= PING_EVERY * connection.link.mtu.current() as u64;
+        let seldom = connection.link.modes.ours() == Mode::Throughput;
         let crowded =
-            contents.control && connection.recovery.control_in_flight() >= MAX_CONTROL / 2;
+            contents.control && connection.link.recovery.control_in_flight() >= MAX_CONTROL / 2;
         let outbox = &mut self.session.outbox;
         let last = many && seldom && contents.data && !outbox.has_sendable();
         if (last || crowded) && train.packet_len() < permit.size {

@@ -15,10 +15,10 @@
 use super::{Contents, Newest, Permit};
 use crate::engine::Shared;
 use crate::peer::connected::Connected;
-use crate::transmit::{Following, Train};
 use suci_link::limits::MAX_DATAGRAM;
 use suci_link::recovery::SentFrame;
 use suci_link::time::Instant;
+use suci_link::train::{Following, Train};
 use suci_link::wire::{HEADER, PLAIN_OVERHEAD};
 
 impl Connected<'_> {
@@ -31,22 +31,22 @@ impl Connected<'_> {
         }
         let outranked = outbox.is_outranked();
         let connection = &mut *self.connection;
-        if outranked != (connection.reserve > 0) || connection.pending.probes > 0 {
+        if outranked != (connection.link.reserve > 0) || connection.link.pending.probes > 0 {
             return None;
         }
-        let number = connection.numbers.peek()?;
+        let number = connection.link.numbers.peek()?;
         let size = newest.len as u64;
         let count = || {
-            let paced = connection.rate(now, size).map_or(u64::MAX, |rate| {
-                let budget = connection.pacer.budget(now, rate);
-                budget.saturating_sub(connection.reserve) / size
+            let paced = connection.link.rate(now, size).map_or(u64::MAX, |rate| {
+                let budget = connection.link.pacer.budget(now, rate);
+                budget.saturating_sub(connection.link.reserve) / size
             });
-            let credit = connection.credit.data_allowance(number, now);
+            let credit = connection.link.credit.data_allowance(number, now);
             paced
                 .min(credit.saturating_sub(1))
-                .min(connection.packets_before_ping(size))
+                .min(connection.link.packets_before_ping(size))
                 .min(self.cap.budget(now, size) / size)
-                .min(connection.numbers.in_a_row())
+                .min(connection.link.numbers.in_a_row())
         };
         let count = newest.more.unwrap_or_else(count);
         Some(Permit {
@@ -75,7 +75,7 @@ impl Connected<'_> {
         };
         let mut rest = self.session.outbox.rest_after(&piece)?;
         // A retransmitted piece may be shorter than its packet. Its frame then has a length field.
-        let overhead = self.connection.overhead();
+        let overhead = self.connection.link.overhead();
         let head = overhead + rest.head_at(start).size(0, true);
         if end.saturating_sub(start) != size.saturating_sub(head) as u64 {
             return None;
@@ -86,7 +86,7 @@ impl Connected<'_> {
         let most = usize::try_from(may_follow).unwrap_or(usize::MAX).min(room);
         let pieces = rest.cut(size.saturating_sub(overhead), most)?;
         let (number, count) = (permit.number, pieces.count);
-        let header = match self.connection.sealing {
+        let header = match self.connection.link.sealing {
             None => PLAIN_OVERHEAD,
             Some(_) => HEADER,
         };

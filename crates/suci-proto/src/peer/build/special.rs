@@ -8,11 +8,11 @@ use crate::engine::Shared;
 use crate::peer::Peer;
 use crate::peer::connected::Connected;
 use crate::peer::connection::Beginning;
-use crate::transmit::{Destination, Train};
 use suci_link::limits;
 use suci_link::recovery::SentKind;
 use suci_link::security::Sealing;
 use suci_link::time::Instant;
+use suci_link::train::{Destination, Train};
 use suci_link::types::Ecn;
 use suci_link::wire::{Close, CrcScope, Frame, PLAIN_OVERHEAD, put_header, seal};
 
@@ -79,12 +79,17 @@ impl Peer {
     /// nothing more.
     fn final_close(&mut self, code: u64) -> Option<(Destination, Vec<u8>, Option<Box<Sealing>>)> {
         let connection = self.connection.as_mut()?;
-        let number = connection.numbers.peek()?;
+        let number = connection.link.numbers.peek()?;
         let mut bytes = Vec::with_capacity(limits::CONTROL_PACKET);
-        let sealing = connection.sealing.take();
+        let sealing = connection.link.sealing.take();
         match &sealing {
-            None => put_header(&mut bytes, &connection.header(number, CrcScope::Datagram)),
-            Some(sealing) => bytes.extend_from_slice(&connection.sealed_header(number, sealing)),
+            None => put_header(
+                &mut bytes,
+                &connection.link.header(number, CrcScope::Datagram),
+            ),
+            Some(sealing) => {
+                bytes.extend_from_slice(&connection.link.sealed_header(number, sealing))
+            }
         }
         let sent = self.session.outbox.accepted();
         let received = self.session.inbox.received();
@@ -97,9 +102,9 @@ impl Peer {
         match &sealing {
             None => seal(&mut bytes),
             // No other packet may have this number.
-            Some(_) => connection.numbers.use_up(),
+            Some(_) => connection.link.numbers.use_up(),
         }
-        Some((connection.destination(), bytes, sealing))
+        Some((connection.link.destination(), bytes, sealing))
     }
 }
 
@@ -113,35 +118,38 @@ impl Connected<'_> {
         shared: &mut Shared,
     ) -> bool {
         let connection = &mut *self.connection;
-        let challenge = connection.path.challenge_due(now);
-        let challenge = challenge.filter(|_| connection.may_ask());
+        let challenge = connection.link.path.challenge_due(now);
+        let challenge = challenge.filter(|_| connection.link.may_ask());
         let validated = challenge.map(|(address, _)| address);
-        let Some(to) = validated.or(connection.pending.responds_to()) else {
+        let Some(to) = validated.or(connection.link.pending.responds_to()) else {
             return false;
         };
-        let Some(number) = connection.numbers.peek() else {
+        let Some(number) = connection.link.numbers.peek() else {
             return false;
         };
-        if !connection.may_elicit() {
+        if !connection.link.may_elicit() {
             return false;
         }
-        if let ControlAllowance::NotBefore(until) = connection.credit.may_send_control(number, now)
+        if let ControlAllowance::NotBefore(until) =
+            connection.link.credit.may_send_control(number, now)
         {
             // No other control packet may be sent then either. The challenge is first when it may,
             // since the path may be dead.
-            connection.control_at = Some(until);
+            connection.link.control_at = Some(until);
             return false;
         }
         // It is unknown if ECN marks arrive there.
-        connection.begin_train(connection.path.destination_at(to), Ecn::NotEct, train);
+        connection
+            .link
+            .begin_train(connection.link.path.destination_at(to), Ecn::NotEct, train);
         train.begin_packet();
-        connection.write_header(number, train, shared);
+        connection.link.write_header(number, train);
         if let Some((_, nonce)) = challenge {
-            let seldom = connection.credit.is_beyond_reserve(number, now);
-            connection.path.challenge_sent(now, seldom);
+            let seldom = connection.link.credit.is_beyond_reserve(number, now);
+            connection.link.path.challenge_sent(now, seldom);
             Frame::Challenge(nonce).put(train.head());
         }
-        for nonce in connection.pending.take_responses_to(Some(to)) {
+        for nonce in connection.link.pending.take_responses_to(Some(to)) {
             Frame::Response(nonce).put(train.head());
         }
         let len = train.finish_packet(!shared.config.payload_checksum);
@@ -158,9 +166,13 @@ impl Connected<'_> {
     /// unless packets of messages are in flight.
     pub(super) fn path_probe_due(&self, now: Instant) -> Option<PathProbe> {
         let connection = &*self.connection;
-        let size = connection.mtu.probe_due(now).map(PathProbe::Size);
-        let probe = size.or(connection.ecn.trial_due(now).then_some(PathProbe::Mark))?;
-        let under_way = self.carries_data && connection.recovery.has_eliciting_in_flight();
+        let size = connection.link.mtu.probe_due(now).map(PathProbe::Size);
+        let probe = size.or(connection
+            .link
+            .ecn
+            .trial_due(now)
+            .then_some(PathProbe::Mark))?;
+        let under_way = self.carries_data && connection.link.recovery.has_eliciting_in_flight();
         under_way.then_some(probe)
     }
 
@@ -176,29 +188,31 @@ impl Connected<'_> {
             return false;
         };
         let connection = &mut *self.connection;
-        let Some(number) = connection.numbers.peek() else {
+        let Some(number) = connection.link.numbers.peek() else {
             return false;
         };
         let size = match probe {
             PathProbe::Size(size) => size,
             PathProbe::Mark => limits::CONTROL_PACKET,
         };
-        if !connection.credit.may_send_data(number, now)
-            || connection.may_send(now, size as u64).is_err()
+        if !connection.link.credit.may_send_data(number, now)
+            || connection.link.may_send(now, size as u64).is_err()
         {
             return false;
         }
-        let mut ecn = connection.ecn_mark(shared);
+        let mut ecn = connection.link.ecn_mark();
         match probe {
-            PathProbe::Size(size) => connection.mtu.on_probe_sent(now, size),
+            PathProbe::Size(size) => connection.link.mtu.on_probe_sent(now, size),
             PathProbe::Mark => {
-                connection.ecn.on_trial_sent(now);
+                connection.link.ecn.on_trial_sent(now);
                 ecn = Ecn::Ect0;
             }
         }
-        connection.begin_train(connection.destination(), ecn, train);
+        connection
+            .link
+            .begin_train(connection.link.destination(), ecn, train);
         train.begin_packet();
-        connection.write_header(number, train, shared);
+        connection.link.write_header(number, train);
         Frame::Ping.put(train.head());
         Frame::Padding(size.saturating_sub(train.packet_len())).put(train.head());
         let len = train.finish_packet(!shared.config.payload_checksum);

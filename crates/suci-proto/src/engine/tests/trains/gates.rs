@@ -157,7 +157,7 @@ fn a_train_of_a_replaced_connection_is_taken_packet_by_packet() {
     both.take(&Step::Replace(0));
     let connection = |trio: &mut Trio| {
         let connection = trio.world.peer(RECEIVER, 0).connection.as_ref();
-        connection.map(|connection| connection.local.index)
+        connection.map(|connection| connection.link.local.index)
     };
     let before = both.each(connection);
     for _ in 0..20 {

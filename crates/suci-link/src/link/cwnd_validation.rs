@@ -5,10 +5,10 @@
 //! validated). At the pace of such a window each burst would leave at once, fill the queue of the
 //! slowest link, and delay all other traffic there. The recent delivery rate is a better bound.
 
-use suci_link::limits::ETHERNET_MTU;
-use suci_link::recent_max::RecentMax;
-use suci_link::recovery::{RateSample, Rtt};
-use suci_link::time::{Duration, Instant, nanos};
+use crate::limits::ETHERNET_MTU;
+use crate::recent_max::RecentMax;
+use crate::recovery::{RateSample, Rtt};
+use crate::time::{Duration, Instant, nanos};
 
 /// Samples of fewer bytes (requests and replies) show how often the program sends, not the rate of
 /// the path.
@@ -28,7 +28,7 @@ const OLD: u64 = 32;
 
 /// The recent delivery rate, and whether it bounds the pace.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct CwndValidation {
+pub struct CwndValidation {
     /// Highest rate in bytes per second, by spans.
     rates: RecentMax<u64>,
     span_ends: Instant,
@@ -38,7 +38,7 @@ pub(crate) struct CwndValidation {
 
 impl CwndValidation {
     /// Takes a sample of the delivery rate.
-    pub(crate) fn on_sample(&mut self, now: Instant, rtt: &Rtt, sample: &RateSample) {
+    pub fn on_sample(&mut self, now: Instant, rtt: &Rtt, sample: &RateSample) {
         if sample.delivered < BULK {
             return;
         }
@@ -50,12 +50,12 @@ impl CwndValidation {
     }
 
     /// Notes that the sender ran out of messages or credit.
-    pub(crate) fn on_short(&mut self) {
+    pub fn on_short(&mut self) {
         self.unvalidated = true;
     }
 
     /// Notes that the window is full: it limits the sender now.
-    pub(crate) fn on_full_window(&mut self) {
+    pub fn on_full_window(&mut self) {
         self.unvalidated = false;
     }
 
@@ -63,7 +63,7 @@ impl CwndValidation {
     /// detects a path that became faster, and a quarter more for each span without a sample. A
     /// receiver that answered late makes the path look slow, and at that pace too little may be in
     /// flight for another sample. `None` while the window is the limit, or no rate is known.
-    pub(crate) fn bound(&self, now: Instant, rtt: &Rtt) -> Option<u64> {
+    pub fn bound(&self, now: Instant, rtt: &Rtt) -> Option<u64> {
         let rate = self.rates.get();
         if !self.unvalidated || rate == 0 || rtt.min() >= LONG {
             return None;
@@ -77,7 +77,7 @@ impl CwndValidation {
     }
 
     /// Forgets the rates, which were measured on another path.
-    pub(crate) fn on_path_changed(&mut self) {
+    pub fn on_path_changed(&mut self) {
         *self = Self::default();
     }
 }
@@ -102,7 +102,7 @@ fn span(rtt: &Rtt) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use suci_link::recovery::AckDelays;
+    use crate::recovery::AckDelays;
 
     fn rtt(micros: u64) -> Rtt {
         let mut rtt = Rtt::new(Duration::from_micros(micros));

@@ -6,7 +6,7 @@
 
 /// The values of both ends.
 #[derive(Debug, Default)]
-pub(crate) struct NumberedSetting<T> {
+pub struct NumberedSetting<T> {
     ours: T,
     theirs: T,
     /// Number of our newest frame, 0 if there was none.
@@ -18,7 +18,8 @@ pub(crate) struct NumberedSetting<T> {
 }
 
 impl<T: Copy + PartialEq> NumberedSetting<T> {
-    pub(crate) fn new(ours: T, theirs: T) -> Self {
+    /// Both ends begin with these values.
+    pub fn new(ours: T, theirs: T) -> Self {
         Self {
             ours,
             theirs,
@@ -28,16 +29,18 @@ impl<T: Copy + PartialEq> NumberedSetting<T> {
         }
     }
 
-    pub(crate) fn ours(&self) -> T {
+    /// Returns our value.
+    pub fn ours(&self) -> T {
         self.ours
     }
 
-    pub(crate) fn theirs(&self) -> T {
+    /// Returns the peer's value.
+    pub fn theirs(&self) -> T {
         self.theirs
     }
 
     /// Sets our value. Returns false if nothing changes.
-    pub(crate) fn set_ours(&mut self, value: T) -> bool {
+    pub fn set_ours(&mut self, value: T) -> bool {
         if value == self.ours {
             return false;
         }
@@ -48,27 +51,27 @@ impl<T: Copy + PartialEq> NumberedSetting<T> {
     }
 
     /// Returns the number of the frame that must be sent, and its value.
-    pub(crate) fn due(&self) -> Option<(u64, T)> {
+    pub fn due(&self) -> Option<(u64, T)> {
         self.due.then_some((self.number, self.ours))
     }
 
     /// Notes that the frame was sent.
-    pub(crate) fn on_sent(&mut self) {
+    pub fn on_sent(&mut self) {
         self.due = false;
     }
 
     /// Notes that the frame with this number was lost.
-    pub(crate) fn on_lost(&mut self, number: u64) {
+    pub fn on_lost(&mut self, number: u64) {
         self.due |= number == self.number;
     }
 
     /// Makes the newest frame due on a new connection: the peer may not have received it.
-    pub(crate) fn on_connected(&mut self) {
+    pub fn on_connected(&mut self) {
         self.due = self.number > 0;
     }
 
     /// Handles a frame of the peer. Returns true if its value changed.
-    pub(crate) fn on_heard(&mut self, number: u64, value: T) -> bool {
+    pub fn on_heard(&mut self, number: u64, value: T) -> bool {
         if number <= self.heard {
             return false;
         }

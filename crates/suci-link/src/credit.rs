@@ -1,10 +1,76 @@
 //! The sender's half: which packet numbers may be used, for what, and when BLOCKED is due.
 
-use crate::credit::{CONTROL_MIN, SocketCredit, SocketReturn};
-use suci_link::limits::{CREDIT_LAPSE, EXTRA_PAUSE, SECOND_PAUSE};
-use suci_link::planted;
-use suci_link::time::{Duration, Instant, nanos};
-use suci_link::types::PacketNumber;
+use crate::limits::{
+    CONTROL_CHARGE, CONTROL_PACKET, CREDIT_LAPSE, DATA_CHARGE, ETHERNET_MTU, EXTRA_PAUSE,
+    MAX_DATAGRAM, SECOND_PAUSE,
+};
+use crate::planted;
+use crate::time::{Duration, Instant, nanos};
+use crate::types::PacketNumber;
+use crate::wire;
+
+/// Fewest control packets that every grant allows beyond its limit; the peer limit follows from it.
+pub const CONTROL_MIN: u64 = 2;
+
+/// The socket half of a CREDIT body: which packet numbers a sender may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SocketCredit {
+    /// The generation that this grant belongs to; a higher one replaces it.
+    pub generation: u64,
+    /// Highest packet number for data. In INIT and ACCEPT it counts from the first packet number of
+    /// its reader (0: only that packet), since the writer of INIT does not know that number yet.
+    /// The first number is 0 except in tests.
+    pub limit: PacketNumber,
+    /// How many numbers beyond the limit control packets may use.
+    pub control: u64,
+}
+
+impl From<&wire::Credit> for SocketCredit {
+    fn from(body: &wire::Credit) -> Self {
+        Self {
+            generation: body.generation,
+            limit: body.limit,
+            control: body.control,
+        }
+    }
+}
+
+/// The content of a RETURN: the answer to a RECLAIM, or the notice that a generation lapsed at its
+/// sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SocketReturn {
+    /// The generation that ended.
+    pub generation: u64,
+    /// Highest packet number sent so far; 0 also if nothing was sent yet.
+    pub highest: PacketNumber,
+    /// Largest UDP payload, in bytes, of packets with a higher number; 0 if the agreed size still
+    /// holds.
+    pub size: usize,
+}
+
+/// Returns the charge in bytes of one UDP payload of at most `max_datagram` bytes in the receiver's
+/// socket buffer, measured on Linux (true size). Between 4 KiB and 64 KiB a linear buffer is
+/// rounded up to a power of two; beyond 32 KiB the kernel uses pages.
+#[must_use]
+pub fn data_charge(max_datagram: usize) -> u64 {
+    const MEASURED: [(usize, u64); 4] = [
+        (CONTROL_PACKET, CONTROL_CHARGE),
+        (512, 1_280),
+        (ETHERNET_MTU, DATA_CHARGE),
+        (4_096, 8_448),
+    ];
+    const LARGEST: u64 = 66_339;
+    MEASURED
+        .iter()
+        .find(|(payload, _)| max_datagram <= *payload)
+        .map_or_else(
+            || {
+                let payload = u64::try_from(max_datagram.min(MAX_DATAGRAM)).unwrap_or(LARGEST);
+                payload.saturating_mul(2).saturating_add(1_280).min(LARGEST)
+            },
+            |(_, charge)| *charge,
+        )
+}
 
 /// Longest pause between two BLOCKED frames while control numbers last.
 const BLOCKED_MAX: Duration = Duration::from_secs(1);
@@ -26,7 +92,7 @@ pub enum ControlAllowance {
     /// The packet is within the limit and may have any size.
     WithinLimit,
     /// The packet is in the reserve beyond the limit: at most
-    /// [`CONTROL_PACKET`](suci_link::limits::CONTROL_PACKET) bytes of UDP payload.
+    /// [`CONTROL_PACKET`](crate::limits::CONTROL_PACKET) bytes of UDP payload.
     Reserve,
     /// Even the reserve is used up: no packet before this instant.
     NotBefore(Instant),
@@ -162,7 +228,7 @@ impl SendCredit {
     /// Returns when a question of a sender that waits stays unanswered for a `pto` after the
     /// receiver asked for the grant back. The receiver has probably given the slot to another peer:
     /// the numbers for control that are left are of no use then.
-    pub(crate) fn unanswered_at(&self, pto: impl FnOnce() -> Duration) -> Option<Instant> {
+    pub fn unanswered_at(&self, pto: impl FnOnce() -> Duration) -> Option<Instant> {
         if self.live || self.blocked.is_none() || !self.is_reclaimed() {
             return None;
         }

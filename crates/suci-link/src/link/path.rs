@@ -4,10 +4,10 @@
 //! A valid packet from another address only proves that it was relayed. The new address is
 //! challenged; the path moves when the challenge comes back (F13).
 
-use crate::transmit::Destination;
+use crate::limits::CREDIT_LAPSE;
+use crate::time::{Duration, Instant};
+use crate::train::Destination;
 use std::net::{IpAddr, SocketAddr};
-use suci_link::limits::CREDIT_LAPSE;
-use suci_link::time::{Duration, Instant};
 
 /// A challenge is repeated this often, and again when the new address is heard again.
 const MAX_CHALLENGES: u32 = 5;
@@ -34,7 +34,7 @@ struct PathValidation {
 
 /// The path in use and the one that may replace it.
 #[derive(Debug)]
-pub(crate) struct Path {
+pub struct Path {
     address: SocketAddr,
     /// The address of this host that the peer called: packets leave from it. `None` if this host
     /// called, or if the socket has a single address.
@@ -43,7 +43,9 @@ pub(crate) struct Path {
 }
 
 impl Path {
-    pub(crate) fn new(destination: Destination) -> Self {
+    /// Begins at this address.
+    #[must_use]
+    pub fn new(destination: Destination) -> Self {
         Self {
             address: destination.to,
             source: destination.source,
@@ -51,19 +53,21 @@ impl Path {
         }
     }
 
-    pub(crate) fn address(&self) -> SocketAddr {
+    /// Returns the peer's address.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// Returns the address from which the newest packets came, if it is not yet the path's.
-    pub(crate) fn new_address(&self) -> Option<SocketAddr> {
+    pub fn new_address(&self) -> Option<SocketAddr> {
         self.validation.as_deref().map(|p| p.address)
     }
 
     /// Returns the destination of packets, and their source address. The address that the peer
     /// called may have become useless: from the third probe timeout in a row on (`timeouts`), every
     /// other time the system chooses.
-    pub(crate) fn destination(&self, timeouts: u32) -> Destination {
+    pub fn destination(&self, timeouts: u32) -> Destination {
         let doubted = timeouts >= DOUBTED_AFTER && timeouts % 2 == 1;
         Destination {
             to: self.address,
@@ -72,24 +76,19 @@ impl Path {
     }
 
     /// Returns the destination and source of packets to another address of the peer.
-    pub(crate) fn destination_at(&self, to: SocketAddr) -> Destination {
+    pub fn destination_at(&self, to: SocketAddr) -> Destination {
         let source = self.source;
         Destination { to, source }
     }
 
     /// Returns true if the path goes to `address`.
-    pub(crate) fn leads_to(&self, address: &SocketAddr) -> bool {
+    pub fn leads_to(&self, address: &SocketAddr) -> bool {
         self.address == *address
     }
 
     /// Notes the source `from` of a fresh, authentic packet, the newest so far. A new address is
     /// challenged with a `nonce`.
-    pub(crate) fn heard_from(
-        &mut self,
-        from: SocketAddr,
-        nonce: impl FnOnce() -> u64,
-        now: Instant,
-    ) {
+    pub fn heard_from(&mut self, from: SocketAddr, nonce: impl FnOnce() -> u64, now: Instant) {
         if from == self.address {
             self.validation = None;
             return;
@@ -114,7 +113,7 @@ impl Path {
     }
 
     /// Returns the challenge that is due at `now`: its destination and nonce.
-    pub(crate) fn challenge_due(&self, now: Instant) -> Option<(SocketAddr, u64)> {
+    pub fn challenge_due(&self, now: Instant) -> Option<(SocketAddr, u64)> {
         self.validation
             .as_deref()
             .filter(|p| p.next_at.is_some_and(|at| at <= now))
@@ -122,7 +121,7 @@ impl Path {
     }
 
     /// Notes that the challenge was sent; `seldom` if even the reserve for control is used up.
-    pub(crate) fn challenge_sent(&mut self, now: Instant, seldom: bool) {
+    pub fn challenge_sent(&mut self, now: Instant, seldom: bool) {
         if let Some(p) = &mut self.validation {
             if p.tries == 0 {
                 p.asked_at = Some(now);
@@ -134,13 +133,13 @@ impl Path {
     }
 
     /// Returns when the next challenge is due.
-    pub(crate) fn deadline(&self) -> Option<Instant> {
+    pub fn deadline(&self) -> Option<Instant> {
         self.validation.as_deref().and_then(|p| p.next_at)
     }
 
     /// Handles a RESPONSE. If it moves the path, returns an upper bound of the new round trip: all
     /// challenges carry the same nonce, so the time counts from the first.
-    pub(crate) fn on_response(&mut self, nonce: u64, now: Instant) -> Option<Duration> {
+    pub fn on_response(&mut self, nonce: u64, now: Instant) -> Option<Duration> {
         let validated = self.validation.as_deref().filter(|p| p.nonce == nonce)?;
         let asked_at = validated.asked_at?;
         self.address = validated.address;

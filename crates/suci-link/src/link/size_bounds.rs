@@ -1,7 +1,7 @@
 //! The sizes to which a peer binds its packets (PROTOCOL section 7, "Charge and budget").
 
 use crate::credit::data_charge;
-use suci_link::types::PacketNumber;
+use crate::types::PacketNumber;
 
 /// Bounds of one connection, at most. An honest sender makes one for each time that its path turns
 /// out to carry less.
@@ -10,26 +10,26 @@ const MOST: usize = 4;
 /// The peer's promises (RETURN) that packets with numbers above one have at most so many bytes of
 /// UDP payload. The sizes fall from each to the next.
 #[derive(Debug, Default)]
-pub(crate) struct SizeBounds(Vec<(PacketNumber, usize)>);
+pub struct SizeBounds(Vec<(PacketNumber, usize)>);
 
 impl SizeBounds {
     /// Returns true if packets of at most `size` bytes may be charged for that size from now on.
     /// The peer's packets have at most `most` bytes otherwise. Returns false if the charge would
     /// not fall, or if too many bounds are kept already.
-    pub(crate) fn admit(&self, size: usize, most: usize) -> bool {
+    pub fn admit(&self, size: usize, most: usize) -> bool {
         let now = self.0.last().map_or(most, |(_, size)| *size);
         self.0.len() < MOST && data_charge(size) < data_charge(now)
     }
 
     /// Binds packets with numbers above `last` to a size that was [admitted](Self::admit).
-    pub(crate) fn add(&mut self, last: PacketNumber, size: usize) {
+    pub fn add(&mut self, last: PacketNumber, size: usize) {
         debug_assert!(self.0.len() < MOST, "it was not admitted");
         self.0.push((last, size));
     }
 
     /// Returns the most bytes of UDP payload of the packet `number`, where packets have `most`
     /// otherwise.
-    pub(crate) fn of(&self, number: PacketNumber, most: usize) -> usize {
+    pub fn of(&self, number: PacketNumber, most: usize) -> usize {
         let mut bounds = self.0.iter().rev();
         let bound = bounds.find(|(last, _)| number > *last);
         bound.map_or(most, |(_, size)| *size)

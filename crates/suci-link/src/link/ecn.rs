@@ -1,9 +1,9 @@
 //! The decision to mark packets to a peer as ECN-capable (RFC 3168), and the check that marked
 //! packets arrive.
 
-use suci_link::planted;
-use suci_link::time::{Duration, Instant};
-use suci_link::wire::EcnCounts;
+use crate::planted;
+use crate::time::{Duration, Instant};
+use crate::wire::EcnCounts;
 
 /// Probe timeouts in a row at which marking stops: one lost probe is no sign.
 const TIMEOUTS: u32 = 2;
@@ -20,7 +20,7 @@ const TRIAL_AFTER: Duration = Duration::from_secs(600);
 
 /// The state of ECN on one path, from the peer's counts.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct EcnValidation {
+pub struct EcnValidation {
     /// CE marks that the peer had counted at its last acknowledgement.
     congested: u64,
     /// Packets that the peer had counted with the mark they were sent with. `None` until it
@@ -55,7 +55,7 @@ impl Default for EcnState {
 
 /// The sign of congestion in an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum EcnSignal {
+pub enum EcnSignal {
     /// No further packet met congestion.
     Clear,
     /// Further packets met congestion.
@@ -67,17 +67,17 @@ pub(crate) enum EcnSignal {
 impl EcnValidation {
     /// Returns true if marking stopped, because the path seems to drop marked packets or to set CE
     /// on each.
-    pub(crate) const fn is_stopped(&self) -> bool {
+    pub const fn is_stopped(&self) -> bool {
         matches!(self.state, EcnState::Stopped { .. })
     }
 
     /// Returns the number of CE marks that the peer counted on this connection.
-    pub(crate) const fn congested(&self) -> u64 {
+    pub const fn congested(&self) -> u64 {
         self.congested
     }
 
     /// Notes that the probe timer fired for the `count`th time in a row.
-    pub(crate) fn on_probe_timeout(&mut self, count: u32) {
+    pub fn on_probe_timeout(&mut self, count: u32) {
         if planted("marks-never-stop") {
             return;
         }
@@ -87,7 +87,7 @@ impl EcnValidation {
     }
 
     /// Notes that packets, one or several, were declared lost at once.
-    pub(crate) fn on_lost(&mut self) {
+    pub fn on_lost(&mut self) {
         if planted("marks-never-stop") {
             return;
         }
@@ -103,7 +103,7 @@ impl EcnValidation {
     /// connection so far. `is_small` returns whether the congestion window is no larger than the
     /// initial one; it is called only if there are new CE marks. Returns the sign of congestion in
     /// the new counts.
-    pub(crate) fn on_acked(
+    pub fn on_acked(
         &mut self,
         now: Instant,
         counts: EcnCounts,
@@ -149,25 +149,25 @@ impl EcnValidation {
 
     /// Forgets the count of unchanged marks, which the next acknowledgement repeats, unless marking
     /// may resume by it.
-    pub(crate) fn shrink(&mut self) {
+    pub fn shrink(&mut self) {
         if !self.is_stopped() {
             self.unchanged = None;
         }
     }
 
     /// Returns true if a marked PING should be sent now, to see whether it arrives.
-    pub(crate) fn trial_due(&self, now: Instant) -> bool {
+    pub fn trial_due(&self, now: Instant) -> bool {
         matches!(self.state, EcnState::Stopped { trial_at: Some(at) } if at <= now)
     }
 
     /// Notes that the marked PING was sent.
-    pub(crate) fn on_trial_sent(&mut self, now: Instant) {
+    pub fn on_trial_sent(&mut self, now: Instant) {
         let trial_at = Some(now + TRIAL_AFTER);
         self.state = EcnState::Stopped { trial_at };
     }
 
     /// Returns the state for the next connection on the same path, where the peer counts from 0.
-    pub(crate) fn inherit(&self) -> Self {
+    pub fn inherit(&self) -> Self {
         Self {
             congested: 0,
             unchanged: Some(0),
@@ -176,7 +176,7 @@ impl EcnValidation {
     }
 
     /// Starts anew on an unknown path.
-    pub(crate) fn on_path_changed(&mut self) {
+    pub fn on_path_changed(&mut self) {
         self.state = EcnState::default();
     }
 }

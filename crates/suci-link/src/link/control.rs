@@ -1,0 +1,159 @@
+//! The frames that a link exchanges with its other end for itself: credit, questions, answers; and
+//! which packets ask for an acknowledgement.
+
+use super::Link;
+use crate::ack::AckNeed;
+use crate::recovery::{MAX_CONTROL, SentFrame};
+use crate::time::Instant;
+use crate::types::PacketNumber;
+use crate::wire::{Blocked, Frame, Mode};
+
+/// In Throughput mode, a packet carries a PING only after this many packets without one. If that
+/// many came before, the last packet of the queue carries one, too. The acknowledgement of a long
+/// message's end then waits for no timer, and a single message causes no extra packets.
+pub const PING_EVERY: u64 = 8;
+
+impl Link {
+    /// Returns true if an ack-eliciting packet of control frames may be sent. Otherwise it waits
+    /// until one of those in flight is acknowledged or lost, or the probe timer gives the oldest
+    /// one up. No deadlock is possible: packets in flight have a timer.
+    pub fn may_elicit(&self) -> bool {
+        self.recovery.control_in_flight() < MAX_CONTROL
+    }
+
+    /// Returns true if a packet may be sent only to ask the peer something. While a question is
+    /// under way, the last number for control is kept for an answer. If both ends used all their
+    /// numbers for questions that cross, neither could answer the other for a while. After a probe
+    /// timeout the question is probably lost, so another one may go. No deadlock is possible:
+    /// questions have a timer.
+    pub fn may_ask(&self) -> bool {
+        self.pending.probes > 0
+            || !self.recovery.has_eliciting_in_flight()
+            || !self
+                .numbers
+                .peek()
+                .is_some_and(|number| self.credit.is_last(number))
+    }
+
+    /// Returns true if frames wait that may use the reserve of socket credit: acknowledgements, and
+    /// frames of credit, probes and closing.
+    pub fn wants_reserve(&self, now: Instant) -> bool {
+        let asks = || self.pending.asks() || self.credit.needs_blocked(now);
+        let elicits = || {
+            self.pending.answers() || self.credit.return_is_urgent() || (asks() && self.may_ask())
+        };
+        self.received.ack_state(now) == AckNeed::Now
+            || self.pending.credit
+            || (elicits() && self.may_elicit())
+    }
+
+    /// Returns true if packet `number` should carry a PING, which asks for an acknowledgement at
+    /// once:
+    ///
+    /// * a probe is due;
+    /// * a quarter of the window (an eighth in Response mode) was sent since a PING or an ACK;
+    /// * no more packets can follow until an answer arrives, because credit or window is used up
+    ///   (in Throughput mode the window does not count while a PING is unanswered).
+    ///
+    /// `last`: the packet empties the send queue. No message waits for its acknowledgement, which
+    /// may ride on the peer's reply. So in Adaptive mode half of the window needs only one PING.
+    ///
+    /// In Throughput mode a PING comes only after [`PING_EVERY`] packets, or half of the window if
+    /// that is less: a quarter of a small window is only a few packets.
+    pub fn wants_ping(&self, now: Instant, number: PacketNumber, data: bool, last: bool) -> bool {
+        if self.pending.ping {
+            return true;
+        }
+        if !data && self.pending.small_ping {
+            return true;
+        }
+        if !data {
+            return self.credit.refresh_due(number, now);
+        }
+        let size = self.mtu.current() as u64;
+        let part = match self.modes.ours() {
+            Mode::Adaptive if last => self.window(size) / 2,
+            _ => self.ping_part(size),
+        };
+        self.bytes_before_ping(size, part) < size || self.credit.data_allowance(number, now) <= 1
+    }
+
+    /// Returns the part of the window, in bytes, that is sent with one PING, in packets of `size`.
+    fn ping_part(&self, size: u64) -> u64 {
+        let window = self.window(size);
+        match self.modes.ours() {
+            Mode::Adaptive => window / 4,
+            Mode::Throughput => (window / 4).max((PING_EVERY * size).min(window / 2)),
+            Mode::Response => window / 8,
+        }
+    }
+
+    /// Returns how many packets of `size` may be sent before the window requires a PING.
+    pub fn packets_before_ping(&self, size: u64) -> u64 {
+        self.bytes_before_ping(size, self.ping_part(size)) / size
+    }
+
+    /// Returns the bytes that may be sent before a packet of `size` carries a PING, if one PING
+    /// covers `part` bytes.
+    fn bytes_before_ping(&self, size: u64, part: u64) -> u64 {
+        let left = self.window(size).saturating_sub(self.recovery.in_flight());
+        // The last packet that fits the window carries a PING, too.
+        let before_last = if self.awaits_ping_ack() {
+            left
+        } else {
+            left.saturating_sub(size)
+        };
+        part.saturating_sub(self.since_ping).min(before_last)
+    }
+
+    /// Returns true if the last packet of a full window needs no PING, because an earlier PING is
+    /// unanswered and the mode is Throughput. Each acknowledgement lets a few packets go. If the
+    /// last of these carried a PING, the next acknowledgement would again cover only a few.
+    fn awaits_ping_ack(&self) -> bool {
+        self.modes.ours() == Mode::Throughput && self.pinged_at.is_some()
+    }
+
+    /// Writes the frames about the credit that the peer gave, until `put` accepts no more.
+    /// `waiting` returns the bytes that wait for credit, and the limit of memory credit that they
+    /// know. `data`: the packet itself has credit.
+    pub fn write_credit_frames(
+        &mut self,
+        now: Instant,
+        data: bool,
+        waiting: impl FnOnce() -> (u64, u64),
+        put: &mut impl FnMut(Frame<'_>, Option<SentFrame>) -> bool,
+    ) {
+        if let Some(answer) = self.credit.return_due(now) {
+            let generation = answer.generation;
+            let frame = Frame::Return {
+                generation,
+                highest: answer.highest,
+                size: answer.size as u64,
+            };
+            if put(frame, Some(SentFrame::Return { generation })) {
+                self.credit.on_return_sent(now);
+            }
+        }
+        if let Some(generation) = self.pending.reclaim
+            && put(Frame::Reclaim { generation }, None)
+        {
+            self.pending.reclaim = None;
+        }
+        let used_up = self.credit.used_up().filter(|_| data);
+        if used_up.is_some() || self.credit.needs_blocked(now) {
+            let (waiting, memory) = waiting();
+            let blocked = Blocked {
+                generation: self.credit.generation(),
+                limit: used_up.unwrap_or_else(|| self.credit.limit()),
+                memory,
+                waiting,
+            };
+            if put(Frame::Blocked(blocked), None) {
+                if used_up.is_some() {
+                    self.credit.on_used_up_reported(now);
+                }
+                self.credit.on_blocked_sent(now);
+            }
+        }
+    }
+}

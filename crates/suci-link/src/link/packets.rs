@@ -1,0 +1,135 @@
+//! What is around and about a packet's frames: its header, its keys, and the record that it was
+//! sent.
+
+use super::{End, Link};
+use crate::limits::CONTROL_PACKET;
+use crate::recovery::{SentFrame, SentKind};
+use crate::security::{PhaseLimit, Readiness, Sealing};
+use crate::time::Instant;
+use crate::train::{Destination, Train};
+use crate::types::{Ecn, PacketNumber};
+use crate::wire::{
+    CrcScope, HEADER, Header, PLAIN_OVERHEAD, PacketType, SEALED_OVERHEAD, SealedHeader, put_header,
+};
+use core::ops::RangeInclusive;
+
+/// The kind of a packet.
+#[derive(Clone, Copy, Debug)]
+pub struct PacketKind {
+    /// How it is watched.
+    pub sent: SentKind,
+    /// It carries messages.
+    pub data: bool,
+    /// It contains a PING.
+    pub ping: bool,
+}
+
+impl Link {
+    /// Returns the bytes of each packet beside its frames.
+    #[inline]
+    pub fn overhead(&self) -> usize {
+        match self.sealing {
+            None => PLAIN_OVERHEAD,
+            Some(_) => SEALED_OVERHEAD,
+        }
+    }
+
+    /// Begins a train of this connection's packets.
+    pub fn begin_train(&self, to: Destination, ecn: Ecn, train: &mut Train) {
+        train.begin(to, ecn);
+        if self.sealing.is_some() {
+            train.will_be_sealed();
+        }
+    }
+
+    /// Chooses the key of the next train, and stops sending if none may be used: the connection is
+    /// then replaced.
+    #[inline]
+    pub fn prepare_keys(&mut self, now: Instant, limit: impl FnOnce() -> PhaseLimit) {
+        let (Some(sealing), Some(number)) = (&mut self.sealing, self.numbers.peek()) else {
+            return;
+        };
+        match sealing.prepare(now, number, limit()) {
+            Readiness::Ready => {}
+            Readiness::Begins => self.pending.ping = true,
+            Readiness::UsedUp => self.numbers.use_up(),
+        }
+    }
+
+    /// Writes the header of packet `number`.
+    #[inline(always)]
+    pub fn write_header(&self, number: PacketNumber, train: &mut Train) {
+        if let Some(sealing) = &self.sealing {
+            return self.write_sealed_header(number, sealing, train);
+        }
+        let scope = match self.settings.payload_checksum {
+            true => CrcScope::Datagram,
+            false => CrcScope::Header,
+        };
+        put_header(train.head(), &self.header(number, scope));
+    }
+
+    #[inline(never)]
+    fn write_sealed_header(&self, number: PacketNumber, sealing: &Sealing, train: &mut Train) {
+        let header = self.sealed_header(number, sealing);
+        train.head().extend_from_slice(&header);
+    }
+
+    /// Returns the header of the sealed packet `number`.
+    pub fn sealed_header(&self, number: PacketNumber, sealing: &Sealing) -> [u8; HEADER] {
+        let (index, phase) = (self.remote.index, sealing.phase());
+        SealedHeader {
+            index,
+            number,
+            phase,
+        }
+        .bytes()
+    }
+
+    /// Returns the header of the plain packet `number`.
+    #[must_use]
+    pub fn header(&self, number: PacketNumber, scope: CrcScope) -> Header {
+        let End { index, tag } = self.remote;
+        Header {
+            kind: PacketType::Data,
+            scope,
+            index,
+            number,
+            tag,
+        }
+    }
+
+    /// Records packets of `len` bytes each with consecutive `numbers` as sent. If there are
+    /// several, `frames` is one part of a message, and each packet carried an equal piece of it.
+    /// `random` returns a random number.
+    pub fn record(
+        &mut self,
+        now: Instant,
+        numbers: RangeInclusive<PacketNumber>,
+        len: usize,
+        kind: PacketKind,
+        frames: &[SentFrame],
+        random: impl FnOnce() -> u64,
+    ) {
+        let last = *numbers.end();
+        let count = last.saturating_sub(*numbers.start()) + 1;
+        let bytes = count.saturating_mul(len as u64);
+        self.recovery.on_sent(numbers, now, len, kind.sent, frames);
+        self.credit.on_sent(last, now, kind.sent.eliciting);
+        self.numbers.advance(count, random);
+        if kind.sent.eliciting {
+            let in_flight = self.recovery.in_flight();
+            self.congestion.on_sent(now, bytes, in_flight);
+            self.pending.probes = self.pending.probes.saturating_sub(1);
+            self.pending.small_ping &= len > CONTROL_PACKET;
+        }
+        if kind.ping {
+            self.since_ping = 0;
+            self.pinged_at = Some(now);
+        }
+        if kind.data {
+            self.pacer.consume(bytes);
+            self.since_ping = self.since_ping.saturating_add(bytes);
+        }
+    }
+}
