@@ -43,6 +43,8 @@ impl From<Held> for WaitReason {
             Held::Steering => Self::Steering,
             Held::Congestion => Self::Congestion,
             Held::Pacing => Self::Pacing,
+            Held::Credit => Self::SocketCredit,
+            Held::Cap => Self::Cap,
         }
     }
 }

@@ -1,12 +1,12 @@
 //! The frames that a link exchanges with its other end for itself: credit, questions, answers; and
 //! which packets ask for an acknowledgement.
 
-use super::Link;
+use super::{FrameSink, Link};
 use crate::ack::AckNeed;
 use crate::recovery::{MAX_CONTROL, SentFrame};
 use crate::time::Instant;
 use crate::types::PacketNumber;
-use crate::wire::{Blocked, Frame, Mode};
+use crate::wire::{Blocked, EXTENSION_MODE, Frame, Mode};
 
 /// In Throughput mode, a packet carries a PING only after this many packets without one. If that
 /// many came before, the last packet of the queue carries one, too. The acknowledgement of a long
@@ -14,6 +14,18 @@ use crate::wire::{Blocked, Frame, Mode};
 pub const PING_EVERY: u64 = 8;
 
 impl Link {
+    /// Returns the MODE that must be sent to the peer, and its number. Number 0 is the parameter of
+    /// the handshake.
+    pub(super) fn mode_due(&self) -> Option<(u64, Mode)> {
+        let due = self.modes.due();
+        due.filter(|_| self.supports(EXTENSION_MODE))
+    }
+
+    /// Returns true if MODE should be sent in a packet of its own.
+    pub(super) fn wants_to_tell_mode(&self) -> bool {
+        self.mode_is_wished && self.mode_due().is_some()
+    }
+
     /// Returns true if an ack-eliciting packet of control frames may be sent. Otherwise it waits
     /// until one of those in flight is acknowledged or lost, or the probe timer gives the oldest
     /// one up. No deadlock is possible: packets in flight have a timer.
@@ -113,15 +125,15 @@ impl Link {
         self.modes.ours() == Mode::Throughput && self.pinged_at.is_some()
     }
 
-    /// Writes the frames about the credit that the peer gave, until `put` accepts no more.
+    /// Writes the frames about the credit that the peer gave, until no more fit.
     /// `waiting` returns the bytes that wait for credit, and the limit of memory credit that they
     /// know. `data`: the packet itself has credit.
-    pub fn write_credit_frames(
+    pub(super) fn write_credit_frames(
         &mut self,
         now: Instant,
         data: bool,
         waiting: impl FnOnce() -> (u64, u64),
-        put: &mut impl FnMut(Frame<'_>, Option<SentFrame>) -> bool,
+        packet: &mut impl FrameSink,
     ) {
         if let Some(answer) = self.credit.return_due(now) {
             let generation = answer.generation;
@@ -130,12 +142,12 @@ impl Link {
                 highest: answer.highest,
                 size: answer.size as u64,
             };
-            if put(frame, Some(SentFrame::Return { generation })) {
+            if packet.put(frame, Some(SentFrame::Return { generation })) {
                 self.credit.on_return_sent(now);
             }
         }
         if let Some(generation) = self.pending.reclaim
-            && put(Frame::Reclaim { generation }, None)
+            && packet.put(Frame::Reclaim { generation }, None)
         {
             self.pending.reclaim = None;
         }
@@ -148,7 +160,7 @@ impl Link {
                 memory,
                 waiting,
             };
-            if put(Frame::Blocked(blocked), None) {
+            if packet.put(Frame::Blocked(blocked), None) {
                 if used_up.is_some() {
                     self.credit.on_used_up_reported(now);
                 }

@@ -1,26 +1,36 @@
 //! One connection: its two ends, packet numbers, keys and path; what was sent and received on it;
 //! how much may be sent.
 //!
-//! [`Link`] is what the two ends of a connection share, and no more: it knows nothing of messages,
-//! of other peers or of the program. [`pace`](Link::may_send) says when a packet may go,
-//! [`packets`](Link::record) writes headers and notes what was sent, [`answers`](Link::on_ack_summary)
-//! takes the peer's acknowledgements, and [`control`](Link::wants_reserve) knows the frames that the
-//! link itself exchanges.
+//! [`Link`] knows nothing of other peers or of the program, and of its [`Cargo`] only when it can go.
+//!
+//! | file | question it answers |
+//! |---|---|
+//! | `fill`, `pace` | which packets may go now? |
+//! | `build`, `follow`, `header` | what is in them? |
+//! | `probes`, `path`, `ecn`, `size_bounds` | which path, which sizes, which marks? |
+//! | `answers`, `undo`, `cwnd_validation` | what does an acknowledgement, or its absence, mean? |
+//! | `control`, `pending`, `numbered_setting` | what do the two ends tell each other? |
 
 mod answers;
+mod build;
+mod cargo;
 mod control;
 mod cwnd_validation;
 mod decision;
 mod ecn;
+mod fill;
+mod follow;
+mod header;
 mod numbered_setting;
 mod numbers;
 mod pace;
-mod packets;
 mod path;
 mod pending;
+mod probes;
 mod size_bounds;
 mod undo;
 
+pub use cargo::{Cargo, Cut, FrameSink, SentPackets, Written};
 pub use control::PING_EVERY;
 pub use cwnd_validation::CwndValidation;
 pub use decision::Decision;
@@ -28,7 +38,6 @@ pub use ecn::EcnValidation;
 pub use numbered_setting::NumberedSetting;
 pub use numbers::Numbers;
 pub use pace::Held;
-pub use packets::PacketKind;
 pub use path::Path;
 pub use pending::Pending;
 pub use size_bounds::SizeBounds;
@@ -72,7 +81,7 @@ pub struct End {
     pub tag: u64,
 }
 
-/// What the handshake settled about a connection, from this side's view.
+/// The result of the handshake, from this side's view.
 #[derive(Debug)]
 pub struct Agreed {
     /// Index and tag of packets to us.
@@ -93,7 +102,7 @@ pub struct Agreed {
     pub keys: Option<ConnectionKeys>,
     /// The numbers of our packets, and those that went with the handshake.
     pub numbers: Numbers,
-    /// What became of them.
+    /// The fate of those.
     pub recovery: Recovery,
     /// Our mode, as we told the peer.
     pub mode: Mode,
@@ -136,7 +145,7 @@ pub struct Link {
     pub mtu: PathMtu,
     /// Their numbers.
     pub numbers: Numbers,
-    /// What became of them.
+    /// The fate of those sent.
     pub recovery: Recovery,
     /// Which packets of the peer came, and what it was told of them.
     pub received: Received,

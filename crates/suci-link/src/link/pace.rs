@@ -14,6 +14,10 @@ pub enum Held {
     Congestion,
     /// The pacer.
     Pacing,
+    /// The peer's socket has no room, as far as it granted.
+    Credit,
+    /// The program's cap on the rate.
+    Cap,
 }
 
 impl Link {

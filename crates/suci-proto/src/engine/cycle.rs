@@ -94,13 +94,14 @@ impl Engine {
         let Some(key) = self.dirty.only().filter(|_| quiet) else {
             return false;
         };
-        let Some(peer) = self.peers.active(key) else {
+        let Some(peer) = self.peers.active_mut(key) else {
             return false;
         };
-        if !peer.has_only_deferrable_ack(now) {
+        if !peer.has_only_deferrable_ack(now, &mut self.shared) {
             return false;
         }
-        self.expected = earlier(self.next_timeout(), peer.ack_deadline());
+        let ack = peer.ack_deadline();
+        self.expected = earlier(self.next_timeout(), ack);
         true
     }
 

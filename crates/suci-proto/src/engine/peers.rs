@@ -132,6 +132,13 @@ impl Peers {
         (!entry.idle).then_some(&*entry.peer)
     }
 
+    /// Returns the peer, if it is active.
+    #[inline]
+    pub(super) fn active_mut(&mut self, key: usize) -> Option<&mut Peer> {
+        let entry = self.entries.get_mut(key)?;
+        (!entry.idle).then_some(&mut *entry.peer)
+    }
+
     /// Returns true if the peer is idle and has a connection.
     pub(super) fn is_idle_connected(&self, key: usize) -> bool {
         self.entries

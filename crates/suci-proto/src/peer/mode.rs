@@ -5,9 +5,8 @@
 //! asks for acknowledgements and cuts trains, its receiver how it acknowledges and grants
 //! ([`Connection::apply_peer_mode`](super::Connection::apply_peer_mode)).
 
-use super::Connection;
 use suci_link::time::{Duration, Instant};
-use suci_link::wire::{EXTENSION_MODE, Mode};
+use suci_link::wire::Mode;
 
 /// Time after which a long queue (more than a window or 1 MiB) selects Throughput, and a shorter
 /// queue ends it.
@@ -104,20 +103,6 @@ impl TrafficClassifier {
 
     pub(crate) fn mode(&self) -> Mode {
         self.mode
-    }
-}
-
-impl Connection {
-    /// Returns the MODE that must be sent to the peer, and its number. Number 0 is the parameter of
-    /// the handshake.
-    pub(super) fn mode_due(&self) -> Option<(u64, Mode)> {
-        let due = self.link.modes.due();
-        due.filter(|_| self.link.supports(EXTENSION_MODE))
-    }
-
-    /// Returns true if MODE should be sent in a packet of its own.
-    pub(super) fn wants_to_tell_mode(&self) -> bool {
-        self.link.mode_is_wished && self.mode_due().is_some()
     }
 }
 

@@ -1,10 +1,9 @@
 //! Suspension of a session by either side, and the frames that announce it: SUSPEND and RESUME.
 
-use super::{Connection, Peer, Session};
+use super::{Peer, Session};
 use crate::engine::Shared;
 use crate::event::{Event, Side};
 use suci_link::link::NumberedSetting;
-use suci_link::wire::{EXTENSION_SUSPENSION, Frame};
 
 /// Whether each side suspended a session. It ends with the session.
 pub(crate) type Suspension = NumberedSetting<bool>;
@@ -18,24 +17,6 @@ impl Session {
             (false, true) => Some(Side::There),
             (false, false) => None,
         }
-    }
-}
-
-impl Connection {
-    /// Returns the SUSPEND or RESUME of `session` that must be sent to the peer. Without the
-    /// extension, messages are only held back on this side.
-    pub(super) fn suspension_due(
-        &self,
-        session: &Session,
-        is_over: bool,
-    ) -> Option<(Frame<'static>, u64)> {
-        let may_be_told = self.link.supports(EXTENSION_SUSPENSION) && !is_over;
-        let (number, suspended) = session.suspension.due().filter(|_| may_be_told)?;
-        let frame = match suspended {
-            true => Frame::Suspend { number },
-            false => Frame::Resume { number },
-        };
-        Some((frame, number))
     }
 }
 

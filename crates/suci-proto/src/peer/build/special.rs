@@ -1,33 +1,20 @@
 //! Packets that are not part of a train: challenges, MTU probes, the final CLOSE. Also the frames
 //! that an INIT carries.
 
+use super::MAX_RIDING;
 use super::data::write_data;
-use super::{Contents, MAX_RIDING};
-use crate::credit::ControlAllowance;
 use crate::engine::Shared;
 use crate::peer::Peer;
-use crate::peer::connected::Connected;
 use crate::peer::connection::Beginning;
 use suci_link::limits;
 use suci_link::recovery::SentKind;
 use suci_link::security::Sealing;
 use suci_link::time::Instant;
 use suci_link::train::{Destination, Train};
-use suci_link::types::Ecn;
 use suci_link::wire::{Close, CrcScope, Frame, PLAIN_OVERHEAD, put_header, seal};
 
 /// Copies of a final CLOSE packet, which is never retransmitted.
 const FINAL_CLOSE_COPIES: u32 = 3;
-
-/// The property of the path that a probe proves if it arrives. The loss of a probe is no sign of
-/// congestion.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum PathProbe {
-    /// The path carries this many bytes of UDP payload.
-    Size(usize),
-    /// The path carries packets with ECN marks.
-    Mark,
-}
 
 impl Peer {
     /// Writes the frames of messages that an INIT carries, as many as fit the smallest path.
@@ -105,123 +92,5 @@ impl Peer {
             Some(_) => connection.link.numbers.use_up(),
         }
         Some((connection.link.destination(), bytes, sealing))
-    }
-}
-
-impl Connected<'_> {
-    /// Builds a packet for an address other than the path: the challenge to the address under
-    /// validation, and responses to challenges that came from there. Returns true if it did.
-    pub(super) fn build_path_validation(
-        &mut self,
-        now: Instant,
-        train: &mut Train,
-        shared: &mut Shared,
-    ) -> bool {
-        let connection = &mut *self.connection;
-        let challenge = connection.link.path.challenge_due(now);
-        let challenge = challenge.filter(|_| connection.link.may_ask());
-        let validated = challenge.map(|(address, _)| address);
-        let Some(to) = validated.or(connection.link.pending.responds_to()) else {
-            return false;
-        };
-        let Some(number) = connection.link.numbers.peek() else {
-            return false;
-        };
-        if !connection.link.may_elicit() {
-            return false;
-        }
-        if let ControlAllowance::NotBefore(until) =
-            connection.link.credit.may_send_control(number, now)
-        {
-            // No other control packet may be sent then either. The challenge is first when it may,
-            // since the path may be dead.
-            connection.link.control_at = Some(until);
-            return false;
-        }
-        // It is unknown if ECN marks arrive there.
-        connection
-            .link
-            .begin_train(connection.link.path.destination_at(to), Ecn::NotEct, train);
-        train.begin_packet();
-        connection.link.write_header(number, train);
-        if let Some((_, nonce)) = challenge {
-            let seldom = connection.link.credit.is_beyond_reserve(number, now);
-            connection.link.path.challenge_sent(now, seldom);
-            Frame::Challenge(nonce).put(train.head());
-        }
-        for nonce in connection.link.pending.take_responses_to(Some(to)) {
-            Frame::Response(nonce).put(train.head());
-        }
-        let len = train.finish_packet(!shared.config.payload_checksum);
-        let contents = Contents {
-            eliciting: true,
-            control: true,
-            ..Contents::default()
-        };
-        self.record(now, number..=number, len, contents, &[], shared);
-        true
-    }
-
-    /// Returns the path probe that is due, for larger packets or for ECN marks. There is none
-    /// unless packets of messages are in flight.
-    pub(super) fn path_probe_due(&self, now: Instant) -> Option<PathProbe> {
-        let connection = &*self.connection;
-        let size = connection.link.mtu.probe_due(now).map(PathProbe::Size);
-        let probe = size.or(connection
-            .link
-            .ecn
-            .trial_due(now)
-            .then_some(PathProbe::Mark))?;
-        let under_way = self.carries_data && connection.link.recovery.has_eliciting_in_flight();
-        under_way.then_some(probe)
-    }
-
-    /// Builds a path probe: a packet larger than the path is known to carry (RFC 8899), or one with
-    /// an ECN mark. Returns true if it did.
-    pub(super) fn build_path_probe(
-        &mut self,
-        now: Instant,
-        train: &mut Train,
-        shared: &mut Shared,
-    ) -> bool {
-        let Some(probe) = self.path_probe_due(now) else {
-            return false;
-        };
-        let connection = &mut *self.connection;
-        let Some(number) = connection.link.numbers.peek() else {
-            return false;
-        };
-        let size = match probe {
-            PathProbe::Size(size) => size,
-            PathProbe::Mark => limits::CONTROL_PACKET,
-        };
-        if !connection.link.credit.may_send_data(number, now)
-            || connection.link.may_send(now, size as u64).is_err()
-        {
-            return false;
-        }
-        let mut ecn = connection.link.ecn_mark();
-        match probe {
-            PathProbe::Size(size) => connection.link.mtu.on_probe_sent(now, size),
-            PathProbe::Mark => {
-                connection.link.ecn.on_trial_sent(now);
-                ecn = Ecn::Ect0;
-            }
-        }
-        connection
-            .link
-            .begin_train(connection.link.destination(), ecn, train);
-        train.begin_packet();
-        connection.link.write_header(number, train);
-        Frame::Ping.put(train.head());
-        Frame::Padding(size.saturating_sub(train.packet_len())).put(train.head());
-        let len = train.finish_packet(!shared.config.payload_checksum);
-        let contents = Contents {
-            eliciting: true,
-            path_probe: true,
-            ..Contents::default()
-        };
-        self.record(now, number..=number, len, contents, &[], shared);
-        true
     }
 }

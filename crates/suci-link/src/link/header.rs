@@ -1,9 +1,6 @@
-//! What is around and about a packet's frames: its header, its keys, and the record that it was
-//! sent.
+//! The header of a packet, and the keys of a train.
 
 use super::{End, Link};
-use crate::limits::CONTROL_PACKET;
-use crate::recovery::{SentFrame, SentKind};
 use crate::security::{PhaseLimit, Readiness, Sealing};
 use crate::time::Instant;
 use crate::train::{Destination, Train};
@@ -11,18 +8,6 @@ use crate::types::{Ecn, PacketNumber};
 use crate::wire::{
     CrcScope, HEADER, Header, PLAIN_OVERHEAD, PacketType, SEALED_OVERHEAD, SealedHeader, put_header,
 };
-use core::ops::RangeInclusive;
-
-/// The kind of a packet.
-#[derive(Clone, Copy, Debug)]
-pub struct PacketKind {
-    /// How it is watched.
-    pub sent: SentKind,
-    /// It carries messages.
-    pub data: bool,
-    /// It contains a PING.
-    pub ping: bool,
-}
 
 impl Link {
     /// Returns the bytes of each packet beside its frames.
@@ -96,40 +81,6 @@ impl Link {
             index,
             number,
             tag,
-        }
-    }
-
-    /// Records packets of `len` bytes each with consecutive `numbers` as sent. If there are
-    /// several, `frames` is one part of a message, and each packet carried an equal piece of it.
-    /// `random` returns a random number.
-    pub fn record(
-        &mut self,
-        now: Instant,
-        numbers: RangeInclusive<PacketNumber>,
-        len: usize,
-        kind: PacketKind,
-        frames: &[SentFrame],
-        random: impl FnOnce() -> u64,
-    ) {
-        let last = *numbers.end();
-        let count = last.saturating_sub(*numbers.start()) + 1;
-        let bytes = count.saturating_mul(len as u64);
-        self.recovery.on_sent(numbers, now, len, kind.sent, frames);
-        self.credit.on_sent(last, now, kind.sent.eliciting);
-        self.numbers.advance(count, random);
-        if kind.sent.eliciting {
-            let in_flight = self.recovery.in_flight();
-            self.congestion.on_sent(now, bytes, in_flight);
-            self.pending.probes = self.pending.probes.saturating_sub(1);
-            self.pending.small_ping &= len > CONTROL_PACKET;
-        }
-        if kind.ping {
-            self.since_ping = 0;
-            self.pinged_at = Some(now);
-        }
-        if kind.data {
-            self.pacer.consume(bytes);
-            self.since_ping = self.since_ping.saturating_add(bytes);
         }
     }
 }

@@ -1,0 +1,160 @@
+//! The joint between a link and what it carries.
+
+use super::Held;
+use crate::rate_cap::RateCap;
+use crate::recovery::SentFrame;
+use crate::time::Instant;
+use crate::train::Train;
+use crate::types::PacketNumber;
+use crate::wire::{Close, Credit, Frame};
+
+/// A session, as its link sees it: what it has to send. Most answers have a default, which fits a
+/// cargo that knows neither classes nor memory credit.
+///
+/// The link asks while it builds packets: first whether anything can go, then for the content of
+/// each packet. It tells the fate of each packet's frames to a [`Sink`](crate::recovery::Sink).
+pub trait Cargo {
+    /// Why nothing can go, if that is not the link's doing.
+    type Wait: From<Held>;
+
+    /// Returns true if messages can go now, as far as the session is concerned.
+    fn is_sendable(&mut self) -> bool;
+
+    /// Returns why messages that wait cannot go; `None` if none waits.
+    fn hindrance(&mut self) -> Option<Self::Wait> {
+        None
+    }
+
+    /// Writes messages into the packet under construction, until it has `size` bytes or none may
+    /// go, and adds what they were to `frames`.
+    fn write(&mut self, size: usize, train: &mut Train, frames: &mut Vec<SentFrame>) -> Written;
+
+    /// Returns a random number that nobody can foresee.
+    fn random(&mut self) -> u64;
+
+    /// Returns true if all that can go fits into `room` bytes of a packet.
+    fn fits(&self, _room: usize) -> bool {
+        false
+    }
+
+    /// Returns true if nothing must be told before more messages follow, and some can go.
+    fn goes_on(&mut self) -> bool {
+        self.is_sendable()
+    }
+
+    /// Returns true if messages of a higher class may come to this peer or another one.
+    fn is_outranked(&mut self) -> bool {
+        false
+    }
+
+    /// Cuts the next pieces of a large message for packets with `room` bytes behind their headers,
+    /// at most `most`, if the packet before carried `frames` and was full of a piece of that
+    /// message. `take` puts them into packets, or refuses them. Returns the pieces.
+    fn cut(
+        &mut self,
+        _frames: &[SentFrame],
+        _room: usize,
+        _most: usize,
+        _take: impl FnOnce(&Cut) -> bool,
+    ) -> Option<Cut> {
+        None
+    }
+
+    /// Returns the program's cap on the rate of messages, if there is one.
+    fn cap(&mut self) -> Option<&mut RateCap> {
+        None
+    }
+
+    /// Returns true if credit should be told to the peer, even in a packet of its own.
+    fn owes_credit(&self) -> bool {
+        false
+    }
+
+    /// Returns the credit to tell now. `asked`: the link wants it in any case.
+    fn take_credit(&mut self, _asked: bool) -> Option<Credit> {
+        None
+    }
+
+    /// Returns true if answers wait, which need the peer's credit as messages do.
+    fn has_answers(&self) -> bool {
+        false
+    }
+
+    /// Writes answers into the packet, as many as fit. `within_limit`: the packet may carry all
+    /// kinds.
+    fn write_answers(&mut self, _within_limit: bool, _packet: &mut impl FrameSink) {}
+
+    /// Returns the CLOSE that ends the session.
+    fn close(&self) -> Option<Close> {
+        None
+    }
+
+    /// Returns the bytes that wait for credit, and the limit of memory credit that they know.
+    fn waiting(&self) -> (u64, u64) {
+        (0, 0)
+    }
+
+    /// Returns true if messages wait for the peer's memory.
+    fn is_short_of_memory(&self) -> bool {
+        false
+    }
+
+    /// Returns true if frames of the session may be sent.
+    fn is_up(&self) -> bool {
+        true
+    }
+
+    /// Returns true if the session is over, and the link only repeats its last answers.
+    fn is_over(&self) -> bool {
+        false
+    }
+
+    /// Notes that packets were sent.
+    fn on_sent(&mut self, _now: Instant, _sent: &SentPackets) {}
+}
+
+/// Frames for the packet under construction.
+pub trait FrameSink {
+    /// Adds a frame, and what its loss or acknowledgement means. Returns false, and adds nothing,
+    /// if it does not fit.
+    fn put(&mut self, frame: Frame<'_>, sent: Option<SentFrame>) -> bool;
+}
+
+/// Messages that were written into a packet.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Written {
+    /// The packet cannot be padded any more.
+    pub closed: bool,
+}
+
+/// Consecutive pieces of one size, each for a packet of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Cut {
+    /// Offset of the first piece in its message.
+    pub offset: u64,
+    /// Bytes of each piece.
+    pub len: usize,
+    /// Number of pieces: at least one.
+    pub count: usize,
+    /// Bytes of the frame's head in front of the offset.
+    pub lead: usize,
+    /// The content of all these packets together.
+    pub sent: SentFrame,
+}
+
+/// Packets that were sent together.
+#[derive(Clone, Copy, Debug)]
+pub struct SentPackets {
+    /// The number of the last one.
+    pub last: PacketNumber,
+    /// How many.
+    pub count: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// The peer must acknowledge them.
+    pub eliciting: bool,
+    /// They carry messages.
+    pub data: bool,
+    /// One carries an acknowledgement.
+    pub acknowledges: bool,
+}

@@ -1,0 +1,306 @@
+//! The session of a peer as the cargo of its link.
+
+use super::data::write_data;
+use crate::counters::Traffic;
+use crate::credit::Grant;
+use crate::engine::Shared;
+use crate::peer::life::Life;
+use crate::peer::{Closing, Peer, Session};
+use suci_channels::waits::WaitReason;
+use suci_link::link::{Cargo, Cut, FrameSink, Link, SentPackets, Written};
+use suci_link::rate_cap::RateCap;
+use suci_link::recovery::SentFrame;
+use suci_link::time::{Duration, Instant};
+use suci_link::train::Train;
+use suci_link::wire::{Close, Credit, EXTENSION_CHANNELS, EXTENSION_SUSPENSION, Frame};
+
+/// The parts of a peer whose content goes into packets, or which note that they were sent.
+pub(in crate::peer) struct Carried<'a> {
+    session: &'a mut Session,
+    grant: &'a mut Grant,
+    memory_announced: &'a mut u64,
+    life: &'a mut Life,
+    cap: &'a mut RateCap,
+    traffic: &'a mut Traffic,
+    silence_timeout: Duration,
+    /// The extensions that the peer announced.
+    extensions: u64,
+    /// CLOSE is to be sent.
+    closes: bool,
+    /// As [`Peer::is_up`].
+    is_up: bool,
+    /// As [`Peer::carries_data`].
+    pub(in crate::peer) carries_data: bool,
+    /// The session is over: the connection only answers repeated CLOSEs.
+    is_over: bool,
+    pub(in crate::peer) shared: &'a mut Shared,
+}
+
+impl Peer {
+    /// Returns the link to the peer and what it carries; `None` without a connection.
+    #[inline(always)]
+    pub(in crate::peer) fn carried<'a>(
+        &'a mut self,
+        shared: &'a mut Shared,
+    ) -> Option<(&'a mut Link, Carried<'a>)> {
+        let (is_up, carries_data) = (self.is_up(), self.carries_data());
+        let connection = &mut **self.connection.as_mut()?;
+        let carried = Carried {
+            session: &mut self.session,
+            grant: &mut connection.grant,
+            memory_announced: &mut connection.memory_announced,
+            life: &mut self.life,
+            cap: &mut self.cap,
+            traffic: &mut self.traffic,
+            silence_timeout: self.options.silence_timeout,
+            extensions: connection.link.params.extensions,
+            closes: matches!(self.closing, Closing::Sent { .. }),
+            is_up,
+            carries_data,
+            is_over: self.lingering.is_some(),
+            shared,
+        };
+        Some((&mut connection.link, carried))
+    }
+
+    /// Returns true if nothing needs a packet now but an acknowledgement that may wait.
+    pub(crate) fn has_only_deferrable_ack(&mut self, now: Instant, shared: &mut Shared) -> bool {
+        let quiet = self.session.outbox.is_empty()
+            && self.attempt.is_none()
+            && !self.has_pending_accept()
+            && self.lingering.is_none()
+            && self.closing == Closing::Open
+            && self.session.inbox.large_wanted().is_none();
+        quiet
+            && self.carried(shared).is_some_and(|(link, carried)| {
+                link.path.deadline().is_none()
+                    && link.pending.responds_to().is_none()
+                    && !link.wants_control(now, &carried)
+            })
+    }
+}
+
+impl Carried<'_> {
+    /// Returns true if the session's memory limit should be announced, since it moved since the
+    /// last announcement.
+    fn owes_memory(&self) -> bool {
+        !self.is_over && self.session.inbox.session_limit_due(*self.memory_announced)
+    }
+
+    /// Returns true if a FIN must be sent and the peer supports it.
+    fn may_send_fins(&self) -> bool {
+        self.session.outbox.has_fins() && self.extensions & EXTENSION_CHANNELS != 0
+    }
+
+    /// Returns the SUSPEND or RESUME that must be sent to the peer. Without the extension, messages
+    /// are only held back on this side.
+    fn suspension_due(&self) -> Option<(Frame<'static>, u64)> {
+        let may_be_told = self.extensions & EXTENSION_SUSPENSION != 0 && !self.is_over;
+        let (number, suspended) = self.session.suspension.due().filter(|_| may_be_told)?;
+        let frame = match suspended {
+            true => Frame::Suspend { number },
+            false => Frame::Resume { number },
+        };
+        Some((frame, number))
+    }
+}
+
+impl Cargo for Carried<'_> {
+    type Wait = WaitReason;
+
+    fn is_sendable(&mut self) -> bool {
+        self.carries_data && self.session.outbox.has_sendable() && !self.grant.is_dismissed()
+    }
+
+    fn hindrance(&mut self) -> Option<WaitReason> {
+        let outbox = &mut self.session.outbox;
+        if outbox.is_empty() {
+            None
+        } else if !self.is_up {
+            Some(WaitReason::Link)
+        } else if !self.carries_data {
+            Some(WaitReason::Suspended)
+        } else if !outbox.has_sendable() {
+            outbox.wait_reason()
+        } else {
+            // The grant is dismissed.
+            Some(WaitReason::Link)
+        }
+    }
+
+    fn write(&mut self, size: usize, train: &mut Train, frames: &mut Vec<SentFrame>) -> Written {
+        let written = write_data(&mut self.session.outbox, size, train, frames);
+        self.traffic.bytes_resent += written.resent;
+        Written {
+            closed: written.closed,
+        }
+    }
+
+    fn random(&mut self) -> u64 {
+        self.shared.random()
+    }
+
+    fn fits(&self, room: usize) -> bool {
+        self.session.outbox.fits(room)
+    }
+
+    fn goes_on(&mut self) -> bool {
+        #[cfg(test)]
+        if self.shared.one_by_one {
+            return false;
+        }
+        let outbox = &mut self.session.outbox;
+        outbox.has_sendable() && !outbox.has_blocked_channels()
+    }
+
+    fn is_outranked(&mut self) -> bool {
+        self.session.outbox.is_outranked()
+    }
+
+    fn cut(
+        &mut self,
+        frames: &[SentFrame],
+        room: usize,
+        most: usize,
+        take: impl FnOnce(&Cut) -> bool,
+    ) -> Option<Cut> {
+        let &[piece @ SentFrame::Data { start, end, .. }] = frames else {
+            return None;
+        };
+        let outbox = &mut self.session.outbox;
+        let mut rest = outbox.rest_after(&piece)?;
+        // A retransmitted piece may be shorter than its packet. Its frame then has a length field.
+        let head = rest.head_at(start).size(0, true);
+        if end.saturating_sub(start) != room.saturating_sub(head) as u64 {
+            return None;
+        }
+        let pieces = rest.cut(room, most)?;
+        let cut = Cut {
+            offset: pieces.start,
+            len: pieces.len,
+            count: pieces.count,
+            lead: rest.lead(),
+            sent: rest.sent(&pieces),
+        };
+        if !take(&cut) {
+            return None;
+        }
+        #[cfg(test)]
+        {
+            self.shared.built_together += cut.count as u64;
+        }
+        outbox.on_cut(&rest);
+        Some(cut)
+    }
+
+    fn cap(&mut self) -> Option<&mut RateCap> {
+        Some(self.cap)
+    }
+
+    fn owes_credit(&self) -> bool {
+        self.grant.update_due() || self.owes_memory()
+    }
+
+    fn take_credit(&mut self, asked: bool) -> Option<Credit> {
+        if !(asked || self.grant.ride_due() || self.owes_memory()) {
+            return None;
+        }
+        let memory = self.session.inbox.session_limit();
+        *self.memory_announced = memory;
+        self.session.inbox.on_session_limit_announced();
+        let credit = self.grant.credit();
+        Some(Credit {
+            generation: credit.generation,
+            limit: credit.limit,
+            control: credit.control,
+            memory,
+        })
+    }
+
+    fn has_answers(&self) -> bool {
+        let answers = self.session.inbox.has_answers() || self.may_send_fins();
+        (answers && !self.is_over) || self.suspension_due().is_some()
+    }
+
+    fn write_answers(&mut self, within_limit: bool, packet: &mut impl FrameSink) {
+        if !within_limit || self.is_over {
+            return;
+        }
+        if let Some((frame, number)) = self.suspension_due()
+            && packet.put(frame, Some(SentFrame::Suspension { number }))
+        {
+            self.session.suspension.on_sent();
+        }
+        write_answers(self.session, self.may_send_fins(), packet);
+    }
+
+    /// Returns the CLOSE frame of this session, if it is closing.
+    fn close(&self) -> Option<Close> {
+        self.closes.then(|| Close {
+            code: self.shared.close_code(),
+            sent: self.session.outbox.accepted(),
+            received: self.session.inbox.received(),
+        })
+    }
+
+    fn waiting(&self) -> (u64, u64) {
+        let outbox = &self.session.outbox;
+        // An empty message needs a packet, too, so count at least one byte for each message.
+        let queued = outbox.queued().open();
+        let bytes = queued.bytes.max(queued.messages);
+        (
+            bytes.max(self.has_answers().into()),
+            outbox.session_credit().1,
+        )
+    }
+
+    fn is_short_of_memory(&self) -> bool {
+        self.carries_data && self.session.outbox.blocked_by_session().is_some()
+    }
+
+    fn is_up(&self) -> bool {
+        self.is_up
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    fn on_sent(&mut self, now: Instant, sent: &SentPackets) {
+        self.traffic.packets_sent += sent.count;
+        self.traffic.bytes_sent += sent.bytes;
+        self.traffic.acks_sent += u64::from(sent.acknowledges);
+        if sent.eliciting {
+            self.life.ask(now, self.silence_timeout);
+        }
+        if sent.data {
+            self.cap.consume(sent.bytes);
+        }
+    }
+}
+
+/// Writes the session's answers to RTS, its channel credit and, if `ends`, the FINs of channels,
+/// until no more fit.
+fn write_answers(session: &mut Session, ends: bool, packet: &mut impl FrameSink) {
+    while let Some(answer) = session.inbox.poll_answer() {
+        let (frame, sent) = answer.frame();
+        if !packet.put(frame, Some(sent)) {
+            session.inbox.on_lost(&sent);
+            return;
+        }
+    }
+    while let Some((channel, limit)) = session.outbox.poll_channel_blocked() {
+        let sent = SentFrame::ChannelBlocked { channel };
+        if !packet.put(Frame::ChannelBlocked { channel, limit }, Some(sent)) {
+            session.outbox.on_lost(&sent);
+            return;
+        }
+    }
+    while ends && let Some((channel, count)) = session.outbox.poll_fin() {
+        let sent = SentFrame::Fin { channel };
+        if !packet.put(Frame::Fin { channel, count }, Some(sent)) {
+            session.outbox.on_lost(&sent);
+            return;
+        }
+    }
+}
