@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 pub mod ack;
+pub mod arrival;
 pub mod congestion;
 pub mod credit;
 pub mod limits;

@@ -8,7 +8,6 @@
 #![forbid(unsafe_code)]
 
 mod addresses;
-mod arrival;
 mod config;
 mod counters;
 pub mod credit;
@@ -34,7 +33,6 @@ pub use suci_link::{
 };
 
 pub use addresses::{Addresses, MAX_ADDRESSES};
-pub use arrival::Arrival;
 pub use config::{AcceptPolicy, Config, ConfigError};
 pub use counters::{Counters, Link, PeerInfo, PeerStats, RouteCounters, Traffic};
 pub use credit::ShareStats;
@@ -58,5 +56,6 @@ pub use suci_channels::message::{
 pub use suci_channels::port::{Port, Ports};
 pub use suci_channels::scheduler::{CLASSES, Priority, PriorityError};
 pub use suci_channels::waits::{WaitClock, WaitReason, Waited, Waits};
+pub use suci_link::arrival::Arrival;
 pub use suci_link::train::Transmit;
 pub use transmit::TransmitResult;

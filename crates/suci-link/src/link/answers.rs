@@ -2,16 +2,21 @@
 //! credit.
 
 use super::ecn::EcnSignal;
-use super::{CongestionUndo, Link};
+use super::{CongestionUndo, Fate, Link};
 use crate::congestion::{AckSample, Cause, CongestionEvent, initial_window};
 use crate::limits::{CONTROL_PACKET, MIN_MTU};
-use crate::recovery::{AckSummary, LossSummary};
+use crate::recovery::{AckSummary, LossSummary, TimerAction};
 use crate::time::{Duration, Instant};
 use crate::wire::EcnCounts;
 
 impl Link {
     /// Passes an acknowledgement on to credit, congestion control and path MTU.
-    pub fn on_ack_summary(&mut self, now: Instant, in_flight_before: u64, summary: &AckSummary) {
+    pub(super) fn on_ack_summary(
+        &mut self,
+        now: Instant,
+        in_flight_before: u64,
+        summary: &AckSummary,
+    ) {
         if summary.spurious > 0 && self.undo.on_spurious(&self.recovery) {
             self.congestion.on_spurious(now);
         }
@@ -54,7 +59,7 @@ impl Link {
     }
 
     /// Handles packets that were declared lost.
-    pub fn on_losses(&mut self, now: Instant, lost: &LossSummary) {
+    fn on_losses(&mut self, now: Instant, lost: &LossSummary) {
         if let Some(size) = lost.mtu_probe_lost {
             self.mtu.on_probe_lost(now, size);
         }
@@ -102,7 +107,7 @@ impl Link {
     }
 
     /// Handles the peer's counts of ECN marks (RFC 3168).
-    pub fn on_ecn_counts(&mut self, now: Instant, counts: EcnCounts, summary: &AckSummary) {
+    pub(super) fn on_ecn_counts(&mut self, now: Instant, counts: EcnCounts, summary: &AckSummary) {
         let Some(sent_at) = summary.largest_newly_acked_sent_at else {
             return;
         };
@@ -134,9 +139,47 @@ impl Link {
         );
     }
 
+    /// Handles the loss timer or the probe timer, if one is due. `repeats`: a probe may repeat what
+    /// is in flight. Returns what was done.
+    pub fn on_timeout(
+        &mut self,
+        now: Instant,
+        repeats: bool,
+        cargo: &mut impl Fate,
+    ) -> TimerAction {
+        let max_ack_delay = self.params.max_ack_delay;
+        let (recovery, mut fates) = self.fates(cargo);
+        let action = recovery.on_timeout(now, max_ack_delay, &mut fates);
+        match &action {
+            TimerAction::None => {}
+            TimerAction::LossesDeclared(lost) => self.on_losses(now, lost),
+            TimerAction::Probe { count } => {
+                self.on_probe_due(*count);
+                // Beyond the credit limit a probe stays a PING, of the size of a control packet.
+                let number = self.numbers.peek();
+                if repeats && number.is_some_and(|n| self.credit.may_send_data(n, now)) {
+                    let (recovery, mut fates) = self.fates(cargo);
+                    recovery.repeat_oldest(*count, &mut fates);
+                }
+            }
+        }
+        action
+    }
+
+    /// Handles the socket's refusal of a packet of `size` bytes: it and its like never left this
+    /// machine. Returns true if the path does not carry packets that every path must.
+    pub fn on_too_big(&mut self, now: Instant, size: usize, cargo: &mut impl Fate) -> bool {
+        self.mtu.on_too_big(now, size);
+        self.mtu_changed();
+        let largest = self.mtu.current();
+        let (recovery, mut fates) = self.fates(cargo);
+        recovery.drop_larger_than(largest, &mut fates);
+        self.mtu.on_floor_refused(size)
+    }
+
     /// Handles the probe timer: the next `count` packets may go whatever window and pacer say, and
     /// ask for an acknowledgement.
-    pub fn on_probe_due(&mut self, count: u32) {
+    fn on_probe_due(&mut self, count: u32) {
         self.pending.ping = true;
         // The peer may be silent because the CREDIT was lost without which it cannot answer.
         self.pending.credit = true;
@@ -159,7 +202,7 @@ impl Link {
     /// Forgets what was measured on the path before: packets go to another address now. The first
     /// answer took `round_trip`. The caller [begins](Self::begin_on_route) on the new path before,
     /// and gives up what is in flight.
-    pub fn on_moved(&mut self, round_trip: Duration) {
+    pub(super) fn on_moved(&mut self, round_trip: Duration) {
         self.ecn.on_path_changed();
         self.undo = CongestionUndo::default();
         self.cwnd_validation.on_path_changed();

@@ -1,18 +1,21 @@
 //! The joint between a link and what it carries.
 
-use super::Held;
+use super::{DrainedKind, Fate, Held};
+use crate::credit::SocketReturn;
 use crate::rate_cap::RateCap;
 use crate::recovery::SentFrame;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::train::Train;
-use crate::types::PacketNumber;
-use crate::wire::{Close, Credit, Frame};
+use crate::types::{PacketNumber, ProtocolError};
+use crate::wire::{Blocked, Close, ContiguousPackets, Credit, Frame, Mode, PacketPart};
+use core::ops::RangeInclusive;
+use std::net::SocketAddr;
 
 /// A session, as its link sees it: what it has to send. Most answers have a default, which fits a
 /// cargo that knows neither classes nor memory credit.
 ///
 /// The link asks while it builds packets: first whether anything can go, then for the content of
-/// each packet. It tells the fate of each packet's frames to a [`Sink`](crate::recovery::Sink).
+/// each packet.
 pub trait Cargo {
     /// Why nothing can go, if that is not the link's doing.
     type Wait: From<Held>;
@@ -111,6 +114,85 @@ pub trait Cargo {
 
     /// Notes that packets were sent.
     fn on_sent(&mut self, _now: Instant, _sent: &SentPackets) {}
+}
+
+/// A session, as its link sees it: who receives what came, and learns the fate of what was sent.
+/// What it has no use for, it may leave to the defaults.
+pub trait Consignee: Fate {
+    /// Takes messages, or a part of one. Returns true if the acknowledgement may wait for later
+    /// messages.
+    ///
+    /// # Errors
+    /// A breach of the protocol, which ends the session.
+    fn on_part(&mut self, part: &PacketPart<'_>) -> Result<bool, ProtocolError>;
+
+    /// Takes those of the packets behind the first that carry only messages, as far as it likes to
+    /// take them together.
+    fn on_contiguous(&mut self, _packets: &mut ContiguousPackets<'_>) {}
+
+    /// Takes a frame that the link does not know.
+    ///
+    /// # Errors
+    /// A breach of the protocol, which ends the session.
+    fn on_frame(&mut self, _frame: &Frame<'_>) -> Result<(), ProtocolError> {
+        Ok(())
+    }
+
+    /// Returns true if the session is over, and the link only repeats its last answers.
+    fn is_over(&self) -> bool {
+        false
+    }
+
+    /// Takes the peer's limit of memory. Returns true if it rose.
+    fn on_memory(&mut self, _limit: u64) -> bool {
+        false
+    }
+
+    /// Learns that something of the peer waits for credit, as the packet `number` said.
+    fn on_blocked(&mut self, _now: Instant, _number: PacketNumber, _blocked: &Blocked) {}
+
+    /// Takes credit back.
+    fn on_return(&mut self, _now: Instant, _answer: SocketReturn) -> Returned {
+        Returned::default()
+    }
+
+    /// Learns the mode of the peer's traffic.
+    fn on_mode(&mut self, _mode: Mode) {}
+
+    /// Learns the least round trip of the path.
+    fn on_round_trip(&mut self, _least: Duration) {}
+
+    /// Learns that the path moved. Returns what is known of the new one: the UDP payload that it
+    /// carries, if the system can tell; the outer `None` if that was not asked yet.
+    fn on_moved(
+        &mut self,
+        _now: Instant,
+        _from: SocketAddr,
+        _to: SocketAddr,
+    ) -> Option<Option<usize>> {
+        None
+    }
+
+    /// Learns that packets which came to the socket at `arrived` were taken from it: their sender
+    /// may send more. `round_trip` is the least one, once it was measured.
+    fn on_drained(
+        &mut self,
+        _now: Instant,
+        _arrived: Instant,
+        _numbers: RangeInclusive<PacketNumber>,
+        _kind: DrainedKind,
+        _round_trip: Option<Duration>,
+    ) {
+    }
+}
+
+/// The consequences of a RETURN.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Returned {
+    /// The highest number that the grant allowed, if the RETURN was applied.
+    pub allowed: Option<PacketNumber>,
+    /// The peer gave up its slot.
+    pub is_over: bool,
 }
 
 /// Frames for the packet under construction.

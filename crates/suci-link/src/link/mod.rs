@@ -7,8 +7,9 @@
 //! |---|---|
 //! | `fill`, `pace` | which packets may go now? |
 //! | `build`, `follow`, `header` | what is in them? |
+//! | `receive` | what do the frames of a packet mean? |
 //! | `probes`, `path`, `ecn`, `size_bounds` | which path, which sizes, which marks? |
-//! | `answers`, `undo`, `cwnd_validation` | what does an acknowledgement, or its absence, mean? |
+//! | `answers`, `fates`, `undo`, `cwnd_validation` | what does an acknowledgement, or its absence, mean? |
 //! | `control`, `pending`, `numbered_setting` | what do the two ends tell each other? |
 
 mod answers;
@@ -18,6 +19,7 @@ mod control;
 mod cwnd_validation;
 mod decision;
 mod ecn;
+mod fates;
 mod fill;
 mod follow;
 mod header;
@@ -27,19 +29,22 @@ mod pace;
 mod path;
 mod pending;
 mod probes;
+mod receive;
 mod size_bounds;
 mod undo;
 
-pub use cargo::{Cargo, Cut, FrameSink, SentPackets, Written};
+pub use cargo::{Cargo, Consignee, Cut, FrameSink, Returned, SentPackets, Written};
 pub use control::PING_EVERY;
 pub use cwnd_validation::CwndValidation;
 pub use decision::Decision;
 pub use ecn::EcnValidation;
+pub use fates::Fate;
 pub use numbered_setting::NumberedSetting;
 pub use numbers::Numbers;
 pub use pace::Held;
 pub use path::Path;
 pub use pending::Pending;
+pub use receive::{DrainedKind, Heard};
 pub use size_bounds::SizeBounds;
 pub use undo::CongestionUndo;
 
@@ -326,6 +331,14 @@ impl Link {
         self.begin_on(PathMtu::new(route, limit), now);
     }
 
+    /// Starts on a path of which `known` is known, as [`Consignee::on_moved`] tells it.
+    pub fn begin_on_known(&mut self, known: Option<Option<usize>>, now: Instant) {
+        match known {
+            Some(route) => self.begin_on_route(route, now),
+            None => self.begin_on(PathMtu::new(Some(MIN_MTU), MIN_MTU), now),
+        }
+    }
+
     /// Starts on the path of `old`: the packet size need not be learnt again.
     pub fn inherit_path(&mut self, old: &Self, now: Instant) {
         self.begin_on(old.mtu.inherit(self.params.max_datagram), now);
@@ -333,7 +346,7 @@ impl Link {
     }
 
     /// Sets the packet size, which also determines the first window and the first burst.
-    pub fn begin_on(&mut self, mtu: PathMtu, now: Instant) {
+    fn begin_on(&mut self, mtu: PathMtu, now: Instant) {
         let size = mtu.current();
         self.mtu = mtu;
         self.congestion.on_path_changed(size);

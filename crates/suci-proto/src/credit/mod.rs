@@ -25,13 +25,14 @@ mod shares;
 mod stats;
 
 pub use grant::Grant;
-pub use need::{Demand, DrainedKind};
+pub use need::Demand;
 pub(crate) use shares::{IDLE, TURN, Tenure};
 pub use shares::{Overcommitted, Shares};
 pub use stats::ShareStats;
 pub use suci_link::credit::{
     CONTROL_MIN, ControlAllowance, SendCredit, SocketCredit, SocketReturn, data_charge,
 };
+pub use suci_link::link::DrainedKind;
 
 #[cfg(test)]
 mod tests;

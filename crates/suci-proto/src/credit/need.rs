@@ -8,6 +8,7 @@
 //! Over a long path the receiver sees less: when a packet comes, the limit that its sender knew was
 //! raised long ago. So the sender reports that it reached its limit (BLOCKED).
 
+use suci_link::link::DrainedKind;
 use suci_link::time::{Duration, Instant};
 
 /// A peer whose packets leave less than this part of its share unused needs more.
@@ -53,18 +54,6 @@ impl Demand {
     pub(super) const fn is_bounded(self) -> bool {
         self.most() < u64::MAX
     }
-}
-
-/// The kind of a drained packet, as far as it shows what its sender needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DrainedKind {
-    /// It elicits no acknowledgement.
-    Ack,
-    /// It has control frames such as those of keep-alives. It could use the reserve beyond the
-    /// limit, and shows no need of credit.
-    Control,
-    /// It has messages, or reports that messages wait for credit (BLOCKED).
-    Data,
 }
 
 /// The need of a sender as one drained packet shows it.

@@ -4,7 +4,6 @@
 use super::Engine;
 use super::sealed::{Opened, write_message};
 use super::shared::Shared;
-use crate::arrival::Arrival;
 use crate::counters::Link;
 use crate::event::EndReason;
 use crate::handshake::{
@@ -13,6 +12,7 @@ use crate::handshake::{
 use crate::log::{DropReason, LogRecord};
 use crate::peer::{Accepted, Agreement, Call, Contest, End, Peer};
 use std::net::SocketAddr;
+use suci_link::arrival::Arrival;
 use suci_link::planted;
 use suci_link::security::{ConnectionKeys, HandshakeError, Initiator, Security};
 use suci_link::time::Instant;

@@ -52,7 +52,6 @@ pub(crate) use sealed::finish_handshake;
 pub(crate) use shared::Shared;
 
 use crate::addresses::Addresses;
-use crate::arrival::Arrival;
 use crate::config::{Config, ConfigError};
 use crate::counters::{Counters, PeerInfo, PeerStats};
 use crate::credit::{ShareStats, Shares};
@@ -73,6 +72,7 @@ use suci_channels::message::Pool;
 use suci_channels::port::{PORTS, Port};
 use suci_channels::scheduler::Scheduler;
 use suci_channels::waits::WaitReason;
+use suci_link::arrival::Arrival;
 use suci_link::planted;
 use suci_link::time::{Instant, earlier};
 use suci_link::train::{Train, Transmit};

@@ -2,11 +2,11 @@
 
 use super::Engine;
 use super::handshake::{ArrivedPacket, build_from};
-use crate::arrival::Arrival;
 use crate::event::{LostCause, RefusedReason};
 use crate::handshake::Trust;
 use crate::log::{DropReason, LogRecord};
 use crate::peer::Peer;
+use suci_link::arrival::Arrival;
 use suci_link::time::Instant;
 use suci_link::types::NodeId;
 use suci_link::wire::{self, HELLO_LEN, Init, PacketType, Reader, Refused, RefusedCode};

@@ -6,10 +6,10 @@
 
 use super::Engine;
 use super::handshake::{ArrivedPacket, NoEntry};
-use crate::arrival::Arrival;
 use crate::event::EndReason;
 use crate::log::DropReason;
 use crate::peer::Peer;
+use suci_link::arrival::Arrival;
 use suci_link::planted;
 use suci_link::security::{
     ConnectionKeys, HandshakeError, Initiator, KeyKind, Responder, Sealing, Security,

@@ -2,14 +2,13 @@
 //! it may be sent ([`suci_link::link`]). Here is what surrounds that: deadlines of messages, the
 //! mode, the end of the session, and why messages wait.
 
-mod carried;
 mod data;
 mod special;
 
+use super::carried::Carried;
 use super::mode::SHORT;
 use super::{Connection, Peer};
 use crate::engine::Shared;
-use carried::Carried;
 pub(super) use data::write_data;
 use suci_channels::waits::WaitReason;
 use suci_link::link::Link;

@@ -1,14 +1,13 @@
 //! A connection with a peer: the link, and what this node's socket and memory grant the peer on it.
 //! Replaceable within a session.
 
-use crate::credit::{Demand, Grant};
+use super::carried::demand_of;
+use crate::credit::Grant;
 use crate::engine::{Paths, Shared};
 use crate::log::LogRecord;
 use suci_link::congestion::ControllerChoice;
-use suci_link::limits::MIN_MTU;
 pub(crate) use suci_link::link::{AckSettings, End};
 use suci_link::link::{Agreed, Link, LinkSettings, Numbers};
-use suci_link::pmtu::PathMtu;
 use suci_link::recovery::Recovery;
 use suci_link::security::ConnectionKeys;
 use suci_link::time::Instant;
@@ -104,11 +103,7 @@ impl Connection {
 
     /// Adapts the peer's share of the socket's budget to its mode.
     pub(crate) fn share_by_mode(&mut self, shared: &mut Shared) {
-        let demand = match self.link.modes.theirs() {
-            Mode::Adaptive => Demand::Normal,
-            Mode::Throughput => Demand::Large,
-            Mode::Response => Demand::Small,
-        };
+        let demand = demand_of(self.link.modes.theirs());
         shared.shares.set_demand(&mut self.grant, demand);
     }
 
@@ -116,12 +111,7 @@ impl Connection {
     /// none. Returns false if the driver must be asked.
     pub(crate) fn begin_on_path(&mut self, paths: &Paths, now: Instant) -> bool {
         let known = paths.known(self.link.path.address());
-        match known {
-            Some(route) => self.link.begin_on_route(route, now),
-            None => self
-                .link
-                .begin_on(PathMtu::new(Some(MIN_MTU), MIN_MTU), now),
-        }
+        self.link.begin_on_known(known, now);
         known.is_some()
     }
 

@@ -7,7 +7,7 @@
 mod begin;
 mod build;
 mod calls;
-mod connected;
+mod carried;
 mod connection;
 mod end;
 mod event_queue;
@@ -43,6 +43,7 @@ use crate::log::LogRecord;
 use crate::options::PeerOptions;
 use event_queue::EventQueue;
 pub(crate) use event_queue::MAX_UNREAD;
+use fate::Unsent;
 pub(crate) use life::Contest;
 use life::Life;
 use mode::TrafficClassifier;
@@ -272,8 +273,7 @@ impl Peer {
 
     /// Puts everything in flight on `connection` back into the session's queues.
     fn requeue(&mut self, connection: &mut Connection) {
-        let (recovery, mut fate) = connection.fates(&mut self.session);
-        recovery.drop_all(&mut fate);
+        connection.link.drop_all(&mut self.session);
     }
 
     /// Returns true if there is a connection that carries messages.
@@ -293,15 +293,11 @@ impl Peer {
         let Some(connection) = &mut self.connection else {
             return;
         };
-        connection.link.mtu.on_too_big(now, size);
-        connection.link.mtu_changed();
+        let narrow = connection
+            .link
+            .on_too_big(now, size, &mut Unsent(&mut self.session));
         connection.log_resized(now, shared);
-        let largest = connection.link.mtu.current();
-        let (recovery, mut fate) = connection.fates(&mut self.session);
-        // These packets never left this machine.
-        fate.withhold = false;
-        recovery.drop_larger_than(largest, &mut fate);
-        if connection.link.mtu.on_floor_refused(size) {
+        if narrow {
             self.tell_narrow(now, shared);
         }
     }

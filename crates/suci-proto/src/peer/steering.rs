@@ -90,8 +90,7 @@ impl Peer {
     pub(crate) fn retransmit(&mut self) {
         if let Some(connection) = &mut self.connection {
             connection.link.pinged_at = None;
-            let (recovery, mut fate) = connection.fates(&mut self.session);
-            recovery.drop_all(&mut fate);
+            connection.link.drop_all(&mut self.session);
         }
         self.session.outbox.on_all_lost();
     }

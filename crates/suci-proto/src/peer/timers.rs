@@ -225,28 +225,18 @@ impl Peer {
         let Some(connection) = &mut self.connection else {
             return;
         };
-        let max_ack_delay = connection.link.params.max_ack_delay;
-        let (recovery, mut fate) = connection.fates(&mut self.session);
-        match recovery.on_timeout(now, max_ack_delay, &mut fate) {
+        let action = connection.link.on_timeout(now, repeats, &mut self.session);
+        connection.log_resized(now, shared);
+        match action {
             TimerAction::None => {}
             TimerAction::LossesDeclared(lost) => {
-                self.traffic.packets_lost += u64::from(lost.packets);
                 shared.counters.packets_lost += u64::from(lost.packets);
-                connection.link.on_losses(now, &lost);
-                connection.log_resized(now, shared);
+                self.traffic.packets_lost += u64::from(lost.packets);
                 self.report_narrow(now, shared);
             }
-            TimerAction::Probe { count } => {
+            TimerAction::Probe { .. } => {
                 shared.counters.probes += 1;
                 self.traffic.probes += 1;
-                connection.link.on_probe_due(count);
-                connection.log_resized(now, shared);
-                // Beyond the credit limit a probe stays a PING, of the size of a control packet.
-                let number = connection.link.numbers.peek();
-                if repeats && number.is_some_and(|n| connection.link.credit.may_send_data(n, now)) {
-                    let (recovery, mut fate) = connection.fates(&mut self.session);
-                    recovery.repeat_oldest(count, &mut fate);
-                }
             }
         }
     }

@@ -2,7 +2,8 @@
 
 use super::{NEWCOMER_PART, Shares, Unsatisfied};
 use crate::credit::Grant;
-use crate::credit::need::{Demand, DrainedKind, Use};
+use crate::credit::DrainedKind;
+use crate::credit::need::{Demand, Use};
 use suci_link::planted;
 use suci_link::time::Instant;
 use suci_link::types::PacketNumber;

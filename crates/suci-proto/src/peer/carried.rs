@@ -1,21 +1,34 @@
-//! The session of a peer as the cargo of its link.
+//! The session of a peer as the cargo of its link: what goes into packets, and what comes out of
+//! them.
 
-use super::data::write_data;
+use super::build::write_data;
+use super::life::Life;
+use super::{Closing, Peer, Session};
 use crate::counters::Traffic;
-use crate::credit::Grant;
+use crate::credit::{Demand, Grant, SocketReturn};
 use crate::engine::Shared;
-use crate::peer::life::Life;
-use crate::peer::{Closing, Peer, Session};
+use crate::log::LogRecord;
+use core::ops::RangeInclusive;
+use std::net::SocketAddr;
 use suci_channels::waits::WaitReason;
-use suci_link::link::{Cargo, Cut, FrameSink, Link, SentPackets, Written};
+use suci_link::link::{
+    Cargo, Consignee, Cut, DrainedKind, Fate, FrameSink, Link, Returned, SentPackets, Written,
+};
 use suci_link::rate_cap::RateCap;
 use suci_link::recovery::SentFrame;
 use suci_link::time::{Duration, Instant};
 use suci_link::train::Train;
-use suci_link::wire::{Close, Credit, EXTENSION_CHANNELS, EXTENSION_SUSPENSION, Frame};
+use suci_link::types::{NodeId, PacketNumber, ProtocolError};
+use suci_link::wire::{
+    Blocked, Close, ContiguousPackets, Credit, EXTENSION_CHANNELS, EXTENSION_SUSPENSION, Frame,
+    Mode, PacketPart,
+};
 
 /// The parts of a peer whose content goes into packets, or which note that they were sent.
-pub(in crate::peer) struct Carried<'a> {
+pub(super) struct Carried<'a> {
+    node: NodeId,
+    /// The peer's key in the engine.
+    key: usize,
     session: &'a mut Session,
     grant: &'a mut Grant,
     memory_announced: &'a mut u64,
@@ -30,22 +43,26 @@ pub(in crate::peer) struct Carried<'a> {
     /// As [`Peer::is_up`].
     is_up: bool,
     /// As [`Peer::carries_data`].
-    pub(in crate::peer) carries_data: bool,
+    pub(super) carries_data: bool,
     /// The session is over: the connection only answers repeated CLOSEs.
     is_over: bool,
-    pub(in crate::peer) shared: &'a mut Shared,
+    /// The peer suspended the session (true) or resumed it, in this order.
+    pub(super) suspensions: Vec<bool>,
+    pub(super) shared: &'a mut Shared,
 }
 
 impl Peer {
     /// Returns the link to the peer and what it carries; `None` without a connection.
     #[inline(always)]
-    pub(in crate::peer) fn carried<'a>(
+    pub(super) fn carried<'a>(
         &'a mut self,
         shared: &'a mut Shared,
     ) -> Option<(&'a mut Link, Carried<'a>)> {
         let (is_up, carries_data) = (self.is_up(), self.carries_data());
         let connection = &mut **self.connection.as_mut()?;
         let carried = Carried {
+            node: self.node,
+            key: self.key,
             session: &mut self.session,
             grant: &mut connection.grant,
             memory_announced: &mut connection.memory_announced,
@@ -58,6 +75,7 @@ impl Peer {
             is_up,
             carries_data,
             is_over: self.lingering.is_some(),
+            suspensions: Vec::new(),
             shared,
         };
         Some((&mut connection.link, carried))
@@ -90,6 +108,13 @@ impl Carried<'_> {
     /// Returns true if a FIN must be sent and the peer supports it.
     fn may_send_fins(&self) -> bool {
         self.session.outbox.has_fins() && self.extensions & EXTENSION_CHANNELS != 0
+    }
+
+    /// Takes a SUSPEND, or a RESUME.
+    fn hear_suspension(&mut self, number: u64, suspended: bool) {
+        if self.session.suspension.on_heard(number, suspended) {
+            self.suspensions.push(suspended);
+        }
     }
 
     /// Returns the SUSPEND or RESUME that must be sent to the peer. Without the extension, messages
@@ -276,6 +301,134 @@ impl Cargo for Carried<'_> {
         if sent.data {
             self.cap.consume(sent.bytes);
         }
+    }
+}
+
+impl Fate for Carried<'_> {
+    fn acked(&mut self, frame: &SentFrame) {
+        self.session.acked(frame);
+    }
+
+    fn lost(&mut self, frame: &SentFrame) {
+        self.session.lost(frame);
+    }
+}
+
+impl Consignee for Carried<'_> {
+    fn on_part(&mut self, part: &PacketPart<'_>) -> Result<bool, ProtocolError> {
+        self.session.inbox.on_part(part)?;
+        // An operation of a group has several members, and the next message to this one may come
+        // some cycles later.
+        Ok(matches!(part, PacketPart::Frag(frag)
+            if frag.channel.is_of_group() && frag.start.is_some() && frag.end))
+    }
+
+    fn on_contiguous(&mut self, packets: &mut ContiguousPackets<'_>) {
+        self.session.inbox.on_contiguous(packets);
+    }
+
+    fn on_frame(&mut self, frame: &Frame<'_>) -> Result<(), ProtocolError> {
+        let session = &mut *self.session;
+        match *frame {
+            Frame::MaxChannel { channel, limit } => {
+                session.outbox.set_channel_limit(channel, limit)
+            }
+            Frame::ChannelBlocked { channel, .. } => session.inbox.repeat_limit(channel),
+            Frame::Rts(rts) => session.inbox.on_rts(&rts)?,
+            Frame::Cts { channel, message } => session.outbox.on_cts(channel, message)?,
+            Frame::Refuse {
+                channel,
+                message,
+                reason,
+            } => session.outbox.on_refused(channel, message, reason)?,
+            Frame::Suspend { number } => self.hear_suspension(number, true),
+            Frame::Resume { number } => self.hear_suspension(number, false),
+            Frame::Fin { channel, count } => session.inbox.on_fin(channel, count)?,
+            Frame::MaxChannels { limit } => session.outbox.set_max_channels(limit),
+            // The link takes all others.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    fn on_memory(&mut self, limit: u64) -> bool {
+        let rose = limit > self.session.outbox.session_credit().1;
+        if rose {
+            self.session.outbox.set_session_limit(limit);
+        }
+        rose
+    }
+
+    fn on_blocked(&mut self, now: Instant, number: PacketNumber, blocked: &Blocked) {
+        let (grant, shares) = (&mut *self.grant, &mut self.shared.shares);
+        if blocked.waiting == 0 {
+            shares.on_reserve_low(grant, now);
+        } else {
+            // In an ended generation the limit does not show whether more was needed.
+            if blocked.generation == grant.generation() && number > blocked.limit {
+                shares.on_used_up(grant, now);
+            }
+            shares.on_blocked(grant, self.key, now);
+        }
+        self.session.inbox.on_blocked(blocked.memory);
+    }
+
+    fn on_return(&mut self, now: Instant, answer: SocketReturn) -> Returned {
+        let allowed = self.grant.limit().saturating_add(self.grant.control());
+        let applied = self.shared.shares.on_return(self.grant, answer, now);
+        Returned {
+            allowed: applied.then_some(allowed),
+            is_over: self.grant.is_over(),
+        }
+    }
+
+    fn on_mode(&mut self, mode: Mode) {
+        let demand = demand_of(mode);
+        self.shared.shares.set_demand(self.grant, demand);
+    }
+
+    fn on_round_trip(&mut self, least: Duration) {
+        self.session.outbox.set_round_trip(least);
+    }
+
+    fn on_moved(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        to: SocketAddr,
+    ) -> Option<Option<usize>> {
+        let peer = self.node;
+        let shared = &mut *self.shared;
+        shared.log.add(now, || LogRecord::Moved { peer, from, to });
+        let known = shared.paths.known(to);
+        shared.paths.ask(peer, to);
+        known
+    }
+
+    fn on_drained(
+        &mut self,
+        now: Instant,
+        arrived: Instant,
+        numbers: RangeInclusive<PacketNumber>,
+        kind: DrainedKind,
+        round_trip: Option<Duration>,
+    ) {
+        self.grant.on_path(now, round_trip, now.since(arrived));
+        let shares = &mut self.shared.shares;
+        shares.on_drained(self.grant, numbers, kind, now);
+    }
+}
+
+/// Returns the part of the socket's budget that traffic of this mode should have.
+pub(super) fn demand_of(mode: Mode) -> Demand {
+    match mode {
+        Mode::Adaptive => Demand::Normal,
+        Mode::Throughput => Demand::Large,
+        Mode::Response => Demand::Small,
     }
 }
 

@@ -1,9 +1,9 @@
 //! The facts about a received datagram beside its bytes.
 
+use crate::time::Instant;
+use crate::train::Destination;
+use crate::types::Ecn;
 use std::net::{IpAddr, SocketAddr};
-use suci_link::time::Instant;
-use suci_link::train::Destination;
-use suci_link::types::Ecn;
 
 /// Addresses, congestion mark and time of a received datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,8 @@ pub struct Arrival {
 
 impl Arrival {
     /// Returns the destination of an answer.
-    pub(crate) fn origin(&self) -> Destination {
+    #[must_use]
+    pub fn origin(&self) -> Destination {
         Destination {
             to: self.from,
             source: self.to,
