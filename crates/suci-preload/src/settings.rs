@@ -12,8 +12,8 @@ use suci::{AddressBook, NodeId, env};
 /// The variable that allows packets without encryption beyond loopback.
 pub(crate) const PLAIN: &str = "SUCI_PRELOAD_PLAIN";
 
-/// The variables of the environment when the library was loaded: programs such as nginx clear it before
-/// they listen.
+/// The variables of the environment when the library was loaded: programs such as nginx clear it
+/// before they listen.
 #[derive(Debug)]
 struct Environment {
     id: Result<Option<NodeId>, String>,

@@ -1,4 +1,4 @@
-//! What became of packets that were handed to the socket.
+//! The fate of packets that were handed to the socket.
 
 use crate::event::Unreachable;
 

@@ -1,5 +1,5 @@
-//! What the peer's acknowledgements, and their absence, mean for the window, the packet size and the
-//! credit.
+//! The consequences of the peer's acknowledgements, and of their absence, for window, packet size
+//! and credit.
 
 use super::ecn::EcnSignal;
 use super::{CongestionUndo, Fate, Link};
@@ -139,7 +139,8 @@ impl Link {
         );
     }
 
-    /// Handles the loss timer or the probe timer, if one is due. `repeats`: a probe may repeat what
+    /// Does what is due: asks for a first sign of life, and handles the loss timer or the probe
+    /// timer. `repeats`: a probe may repeat what
     /// is in flight. Returns what was done.
     pub fn on_timeout(
         &mut self,
@@ -147,6 +148,7 @@ impl Link {
         repeats: bool,
         cargo: &mut impl Fate,
     ) -> TimerAction {
+        self.ask_first_question(now);
         let max_ack_delay = self.params.max_ack_delay;
         let (recovery, mut fates) = self.fates(cargo);
         let action = recovery.on_timeout(now, max_ack_delay, &mut fates);

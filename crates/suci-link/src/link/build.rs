@@ -4,7 +4,7 @@
 //! is full.
 
 use super::fill::Permit;
-use super::{Cargo, FrameSink, Link, PING_EVERY, SentPackets};
+use super::{Cargo, FrameSink, Link, PING_EVERY, SentTrain};
 use crate::ack::AckNeed;
 use crate::limits::CONTROL_PACKET;
 use crate::recovery::{MAX_CONTROL, SentFrame, SentKind};
@@ -45,14 +45,14 @@ pub(super) struct Contents {
 }
 
 /// Control frames on their way into a packet.
-struct Frames<'a> {
+struct ControlFrames<'a> {
     size: usize,
     train: &'a mut Train,
     frames: &'a mut Vec<SentFrame>,
     contents: &'a mut Contents,
 }
 
-impl FrameSink for Frames<'_> {
+impl FrameSink for ControlFrames<'_> {
     fn put(&mut self, frame: Frame<'_>, sent: Option<SentFrame>) -> bool {
         if self.train.packet_len() + frame.size() > self.size {
             self.contents.leaves_some = true;
@@ -174,7 +174,7 @@ impl Link {
         let room = permit.size.saturating_sub(train.packet_len());
         let last = permit.data && cargo.fits(room);
         let ping = self.wants_ping(now, permit.number, permit.data, last);
-        let mut packet = Frames {
+        let mut packet = ControlFrames {
             size: permit.size,
             train,
             frames,
@@ -271,7 +271,7 @@ impl Link {
         }
         cargo.on_sent(
             now,
-            &SentPackets {
+            &SentTrain {
                 last,
                 count,
                 bytes,

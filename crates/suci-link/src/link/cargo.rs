@@ -113,7 +113,7 @@ pub trait Cargo {
     }
 
     /// Notes that packets were sent.
-    fn on_sent(&mut self, _now: Instant, _sent: &SentPackets) {}
+    fn on_sent(&mut self, _now: Instant, _sent: &SentTrain) {}
 }
 
 /// A session, as its link sees it: who receives what came, and learns the fate of what was sent.
@@ -124,7 +124,9 @@ pub trait Consignee: Fate {
     ///
     /// # Errors
     /// A breach of the protocol, which ends the session.
-    fn on_part(&mut self, part: &PacketPart<'_>) -> Result<bool, ProtocolError>;
+    fn on_part(&mut self, _part: &PacketPart<'_>) -> Result<bool, ProtocolError> {
+        Ok(false)
+    }
 
     /// Takes those of the packets behind the first that carry only messages, as far as it likes to
     /// take them together.
@@ -226,7 +228,7 @@ pub struct Cut {
 
 /// Packets that were sent together.
 #[derive(Clone, Copy, Debug)]
-pub struct SentPackets {
+pub struct SentTrain {
     /// The number of the last one.
     pub last: PacketNumber,
     /// How many.

@@ -1,4 +1,4 @@
-//! What a program decided about a link's window and pace.
+//! The program's decision about a link's window and pace.
 
 use crate::time::Duration;
 

@@ -58,8 +58,26 @@ pub(super) struct Newest {
 }
 
 impl Link {
+    /// Begins a train on the path, and fills it with as many packets of one size as may be sent, at
+    /// most `max_segments`, fewer if others outrank the peer (`outranked`). `frames` is memory to
+    /// work with. Returns true if nothing is left that could be sent later.
+    pub fn fill(
+        &mut self,
+        now: Instant,
+        max_segments: usize,
+        outranked: bool,
+        cargo: &mut impl Cargo,
+        train: &mut Train,
+        frames: &mut Vec<SentFrame>,
+    ) -> bool {
+        self.begin_filling(now, train);
+        let last = self.add_packets(now, max_segments, outranked, cargo, train, frames);
+        self.note_blocked(now, cargo);
+        last
+    }
+
     /// Begins a train on the path, and forgets the limits of the one before.
-    pub fn begin_filling(&mut self, now: Instant, train: &mut Train) {
+    fn begin_filling(&mut self, now: Instant, train: &mut Train) {
         self.bind_size(now);
         if let Some(until) = self.paced_until {
             self.note_late(now, until);
@@ -70,10 +88,7 @@ impl Link {
         self.begin_train(self.destination(), Ecn::NotEct, train);
     }
 
-    /// Fills `train` with as many packets of one size as may be sent, at most `max_segments`, fewer
-    /// if others outrank the peer (`outranked`). `frames` is memory to work with. Returns true if
-    /// nothing is left that could be sent later.
-    pub fn fill(
+    fn add_packets(
         &mut self,
         now: Instant,
         max_segments: usize,
@@ -244,9 +259,8 @@ impl Link {
         self.wants_reserve(now) || cargo.owes_credit() || (elicits() && self.may_elicit())
     }
 
-    /// Starts the timer of BLOCKED if messages wait for credit, and stops it otherwise. Call it
-    /// when a train is filled.
-    pub fn note_blocked(&mut self, now: Instant, cargo: &mut impl Cargo) {
+    /// Starts the timer of BLOCKED if messages wait for credit, and stops it otherwise.
+    fn note_blocked(&mut self, now: Instant, cargo: &mut impl Cargo) {
         let Some(number) = self.numbers.peek() else {
             return;
         };

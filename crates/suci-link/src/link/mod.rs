@@ -1,7 +1,8 @@
 //! One connection: its two ends, packet numbers, keys and path; what was sent and received on it;
 //! how much may be sent.
 //!
-//! [`Link`] knows nothing of other peers or of the program, and of its [`Cargo`] only when it can go.
+//! [`Link`] knows nothing of other peers or of the program, and of its [`Cargo`] only whether it
+//! can go.
 //!
 //! | file | question it answers |
 //! |---|---|
@@ -33,7 +34,7 @@ mod receive;
 mod size_bounds;
 mod undo;
 
-pub use cargo::{Cargo, Consignee, Cut, FrameSink, Returned, SentPackets, Written};
+pub use cargo::{Cargo, Consignee, Cut, FrameSink, Returned, SentTrain, Written};
 pub use control::PING_EVERY;
 pub use cwnd_validation::CwndValidation;
 pub use decision::Decision;
@@ -111,6 +112,20 @@ pub struct Agreed {
     pub recovery: Recovery,
     /// Our mode, as we told the peer.
     pub mode: Mode,
+}
+
+impl Default for LinkSettings {
+    /// Returns the settings of a link whose acknowledgements wait for at most a millisecond.
+    fn default() -> Self {
+        Self {
+            acks: AckSettings {
+                max_delay: Duration::from_millis(1),
+                on_poll: false,
+            },
+            ecn: true,
+            payload_checksum: true,
+        }
+    }
 }
 
 /// The settings of this side.
@@ -280,7 +295,7 @@ impl Link {
 
     /// Asks a peer that has sent no packet of this connection for one, if that is due. The probe
     /// timer repeats the question.
-    pub fn ask_first_question(&mut self, now: Instant) {
+    fn ask_first_question(&mut self, now: Instant) {
         if self.first_question_at().is_some_and(|at| at <= now) {
             self.first_question_at = None;
             self.pending.ping = true;

@@ -30,7 +30,7 @@ pub enum DrainedKind {
     Data,
 }
 
-/// What packets brought, beside what their frames told the cargo.
+/// The content of packets, beside the frames that the cargo took.
 #[derive(Debug, Default)]
 pub struct Heard {
     /// How many packets they were, and their bytes.

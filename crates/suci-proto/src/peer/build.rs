@@ -1,6 +1,6 @@
-//! Building packets for a peer: the link selects what goes into the next packet, and decides whether
-//! it may be sent ([`suci_link::link`]). Here is what surrounds that: deadlines of messages, the
-//! mode, the end of the session, and why messages wait.
+//! Building packets for a peer. The link selects the content of the next packet, and decides if it
+//! may be sent ([`suci_link::link`]). This part adds deadlines of messages, the mode, the end of
+//! the session, and the reasons why messages wait.
 
 mod data;
 mod special;
@@ -108,11 +108,9 @@ impl Peer {
             return Built::Nothing;
         };
         let mut frames = core::mem::take(&mut carried.shared.frames);
-        link.begin_filling(now, train);
         let (most, carried) = (max_segments, &mut carried);
         let filled = link.fill(now, most, outranked, carried, train, &mut frames);
         let last = filled && !has_more_by_itself(now, link, carried);
-        link.note_blocked(now, carried);
         shared.counters.payload_copied += train.copied();
         shared.frames = frames;
         match train.segments() {

@@ -12,7 +12,7 @@ use core::ops::RangeInclusive;
 use std::net::SocketAddr;
 use suci_channels::waits::WaitReason;
 use suci_link::link::{
-    Cargo, Consignee, Cut, DrainedKind, Fate, FrameSink, Link, Returned, SentPackets, Written,
+    Cargo, Consignee, Cut, DrainedKind, Fate, FrameSink, Link, Returned, SentTrain, Written,
 };
 use suci_link::rate_cap::RateCap;
 use suci_link::recovery::SentFrame;
@@ -291,7 +291,7 @@ impl Cargo for Carried<'_> {
         self.is_over
     }
 
-    fn on_sent(&mut self, now: Instant, sent: &SentPackets) {
+    fn on_sent(&mut self, now: Instant, sent: &SentTrain) {
         self.traffic.packets_sent += sent.count;
         self.traffic.bytes_sent += sent.bytes;
         self.traffic.acks_sent += u64::from(sent.acknowledges);

@@ -185,9 +185,6 @@ impl Peer {
         if self.steering_deadline().is_some_and(|at| at <= now) {
             self.consult(now);
         }
-        if let Some(connection) = &mut self.connection {
-            connection.link.ask_first_question(now);
-        }
         self.on_recovery_timeout(now, shared);
         let patience = self.silence_limits().give_up_after;
         if let Some(connection) = &mut self.connection {

@@ -1,8 +1,8 @@
 //! The division of a socket's budget among its peers.
 
 use super::{NEWCOMER_PART, Shares, Unsatisfied};
-use crate::credit::Grant;
 use crate::credit::DrainedKind;
+use crate::credit::Grant;
 use crate::credit::need::{Demand, Use};
 use suci_link::planted;
 use suci_link::time::Instant;
