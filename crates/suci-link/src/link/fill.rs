@@ -265,9 +265,8 @@ impl Link {
             return;
         };
         let size = self.mtu.current() as u64;
-        let may_go = self.credit.may_send_data(number, now);
         let sendable = cargo.is_sendable();
-        let socket_short = sendable && !may_go;
+        let socket_short = sendable && !self.credit.may_send_data(number, now);
         let held = self.capped_until.is_some() || self.is_held(size);
         self.app_limited = !sendable || socket_short || held;
         if !sendable || socket_short {
@@ -281,7 +280,10 @@ impl Link {
         if socket_short {
             self.credit.on_used_up(now);
         }
-        let answers_short = || cargo.is_up() && cargo.has_answers() && !may_go;
+        let answers_short = || {
+            let waits = cargo.has_answers() && cargo.is_up();
+            waits && !self.credit.may_send_data(number, now)
+        };
         if socket_short || (!sendable && cargo.is_short_of_memory()) || answers_short() {
             self.credit.on_waiting(now, self.probe_timeout());
         } else {

@@ -224,6 +224,7 @@ pub struct Link {
 
 impl Link {
     /// Makes a connection. The packet size is the floor until the route is known.
+    #[inline(always)]
     #[must_use]
     pub fn new(
         agreed: Agreed,

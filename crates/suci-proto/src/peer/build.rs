@@ -91,22 +91,24 @@ impl Peer {
         self.renew_memory(shared);
         let waiting = self.is_waiting();
         self.life.set_waiting(now, waiting);
-        if let Some((link, mut carried)) = self.carried(shared) {
-            link.control_at = None;
-            let config = &carried.shared.config;
-            link.prepare_keys(now, || config.phase_limit());
-            let may_probe = carried.carries_data;
-            if link.build_path_validation(now, &mut carried, train)
-                || (may_probe && link.build_path_probe(now, &mut carried, train))
-            {
-                return Built::Train;
-            }
-        }
         self.replace_if_used_up(now, shared);
         self.update_mode(now);
         let Some((link, mut carried)) = self.carried(shared) else {
             return Built::Nothing;
         };
+        link.control_at = None;
+        let config = &carried.shared.config;
+        link.prepare_keys(now, || config.phase_limit());
+        if link.numbers.peek().is_none() {
+            self.replace_if_used_up(now, shared);
+            return Built::Nothing;
+        }
+        let may_probe = carried.carries_data;
+        if link.build_path_validation(now, &mut carried, train)
+            || (may_probe && link.build_path_probe(now, &mut carried, train))
+        {
+            return Built::Train;
+        }
         let mut frames = core::mem::take(&mut carried.shared.frames);
         let (most, carried) = (max_segments, &mut carried);
         let filled = link.fill(now, most, outranked, carried, train, &mut frames);

@@ -46,8 +46,6 @@ pub(super) struct Carried<'a> {
     pub(super) carries_data: bool,
     /// The session is over: the connection only answers repeated CLOSEs.
     is_over: bool,
-    /// The peer suspended the session (true) or resumed it, in this order.
-    pub(super) suspensions: Vec<bool>,
     pub(super) shared: &'a mut Shared,
 }
 
@@ -75,7 +73,6 @@ impl Peer {
             is_up,
             carries_data,
             is_over: self.lingering.is_some(),
-            suspensions: Vec::new(),
             shared,
         };
         Some((&mut connection.link, carried))
@@ -113,7 +110,7 @@ impl Carried<'_> {
     /// Takes a SUSPEND, or a RESUME.
     fn hear_suspension(&mut self, number: u64, suspended: bool) {
         if self.session.suspension.on_heard(number, suspended) {
-            self.suspensions.push(suspended);
+            self.session.heard_suspensions.push(suspended);
         }
     }
 

@@ -59,9 +59,8 @@ impl Peer {
             return;
         };
         let (heard, outcome) = link.receive(now, arrival, is_newest, packets, &mut carried);
-        let suspensions = core::mem::take(&mut carried.suspensions);
         self.note_received(now, &heard, previously_heard, shared);
-        for suspended in suspensions {
+        for suspended in core::mem::take(&mut self.session.heard_suspensions) {
             self.tell_suspension(Side::There, suspended, shared);
         }
         match outcome {
