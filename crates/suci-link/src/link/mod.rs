@@ -148,6 +148,23 @@ pub struct AckSettings {
     pub on_poll: bool,
 }
 
+impl AckSettings {
+    /// Adapts our acknowledgements to the mode of the peer's traffic.
+    fn apply(self, mode: Mode, received: &mut Received) {
+        let Self { max_delay, on_poll } = self;
+        let (every, delay) = match mode {
+            Mode::Adaptive => (ACK_EVERY, max_delay),
+            Mode::Throughput => (ACK_EVERY_THROUGHPUT, max_delay.min(THROUGHPUT_DELAY)),
+            // The next poll is early enough, and even a program that was held up for long should
+            // reply first.
+            Mode::Response if on_poll => (ACK_EVERY_RESPONSE, max_delay),
+            Mode::Response => (ACK_EVERY_RESPONSE, max_delay.min(RESPONSE_DELAY)),
+        };
+        received.set_ack_every(every);
+        received.set_max_ack_delay(delay);
+    }
+}
+
 /// One connection that both ends know.
 #[derive(Debug)]
 pub struct Link {
@@ -247,7 +264,11 @@ impl Link {
         } = agreed;
         let mtu = PathMtu::new(Some(MIN_MTU), MIN_MTU);
         let size = mtu.current();
-        let mut link = Self {
+        let mut received = Received::new(first);
+        settings.acks.apply(params.mode, &mut received);
+        let unheard_for = recovery.rtt().pto(params.max_ack_delay);
+        // The last expression, so that it is made where the caller wants it: it is large.
+        Self {
             local,
             remote,
             sealing: keys.map(|keys| Box::new(Sealing::new(keys))),
@@ -258,7 +279,7 @@ impl Link {
             mtu,
             numbers,
             recovery,
-            received: Received::new(first),
+            received,
             bounds: SizeBounds::default(),
             modes: NumberedSetting::new(mode, params.mode),
             mode_is_wished: false,
@@ -272,7 +293,7 @@ impl Link {
             paced_until: None,
             capped_until: None,
             control_at: None,
-            first_question_at: None,
+            first_question_at: Some(now + unheard_for),
             undo: CongestionUndo::default(),
             anew_at: None,
             steered: None,
@@ -281,10 +302,7 @@ impl Link {
             app_limited: true,
             settings,
             resized: false,
-        };
-        link.apply_peer_mode();
-        link.first_question_at = Some(now + link.probe_timeout());
-        link
+        }
     }
 
     /// Returns when a peer that has sent no packet of this connection is asked for one.
@@ -304,18 +322,9 @@ impl Link {
     }
 
     /// Adapts our acknowledgements to the peer's mode.
-    pub fn apply_peer_mode(&mut self) {
-        let AckSettings { max_delay, on_poll } = self.settings.acks;
-        let (every, delay) = match self.modes.theirs() {
-            Mode::Adaptive => (ACK_EVERY, max_delay),
-            Mode::Throughput => (ACK_EVERY_THROUGHPUT, max_delay.min(THROUGHPUT_DELAY)),
-            // The next poll is early enough, and even a program that was held up for long should
-            // reply first.
-            Mode::Response if on_poll => (ACK_EVERY_RESPONSE, max_delay),
-            Mode::Response => (ACK_EVERY_RESPONSE, max_delay.min(RESPONSE_DELAY)),
-        };
-        self.received.set_ack_every(every);
-        self.received.set_max_ack_delay(delay);
+    fn apply_peer_mode(&mut self) {
+        let mode = self.modes.theirs();
+        self.settings.acks.apply(mode, &mut self.received);
     }
 
     /// Returns true if acknowledgements wait for the next cycle rather than for a timer.

@@ -111,6 +111,8 @@ pub(crate) struct Shared {
     pub(crate) met: usize,
     /// The frames of the packet being built: kept to spare the allocation.
     pub(crate) frames: Vec<SentFrame>,
+    /// The packet being received suspended its session (true) or resumed it, in this order.
+    pub(crate) heard_suspensions: Vec<bool>,
     /// Disables building packets together, for tests that compare both ways.
     #[cfg(test)]
     pub(crate) one_by_one: bool,
@@ -169,6 +171,7 @@ impl Shared {
             acquaintances: 0,
             met: 0,
             frames: Vec::new(),
+            heard_suspensions: Vec::new(),
             #[cfg(test)]
             one_by_one: false,
             #[cfg(test)]

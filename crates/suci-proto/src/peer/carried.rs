@@ -110,7 +110,7 @@ impl Carried<'_> {
     /// Takes a SUSPEND, or a RESUME.
     fn hear_suspension(&mut self, number: u64, suspended: bool) {
         if self.session.suspension.on_heard(number, suspended) {
-            self.session.heard_suspensions.push(suspended);
+            self.shared.heard_suspensions.push(suspended);
         }
     }
 

@@ -60,7 +60,7 @@ impl Peer {
         };
         let (heard, outcome) = link.receive(now, arrival, is_newest, packets, &mut carried);
         self.note_received(now, &heard, previously_heard, shared);
-        for suspended in core::mem::take(&mut self.session.heard_suspensions) {
+        for suspended in core::mem::take(&mut shared.heard_suspensions) {
             self.tell_suspension(Side::There, suspended, shared);
         }
         match outcome {

@@ -31,9 +31,6 @@ pub(crate) struct Session {
     pub(crate) manual: bool,
     /// The suspension by either side.
     pub(crate) suspension: Suspension,
-    /// The peer suspended the session (true) or resumed it, in this order, and the program was not
-    /// told.
-    pub(crate) heard_suspensions: Vec<bool>,
     /// Calls made in the session that have no reply yet.
     pub(crate) open_calls: u32,
 }
@@ -74,7 +71,6 @@ impl Session {
             promise: Promise::default(),
             manual: false,
             suspension: Suspension::default(),
-            heard_suspensions: Vec::new(),
             open_calls: 0,
         }
     }
