@@ -92,7 +92,7 @@ pub enum ControlAllowance {
     /// The packet is within the limit and may have any size.
     WithinLimit,
     /// The packet is in the reserve beyond the limit: at most
-    /// [`CONTROL_PACKET`](crate::limits::CONTROL_PACKET) bytes of UDP payload.
+    /// [`CONTROL_PACKET`] bytes of UDP payload.
     Reserve,
     /// Even the reserve is used up: no packet before this instant.
     NotBefore(Instant),

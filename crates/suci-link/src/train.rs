@@ -197,7 +197,8 @@ impl Train {
     }
 
     /// Returns the bytes of all its packets.
-    pub fn len(&self) -> usize {
+    #[must_use]
+    pub fn bytes(&self) -> usize {
         self.segments.iter().map(|s| s.len as usize).sum()
     }
 
@@ -347,7 +348,7 @@ impl Train {
         if self.tag == 0 {
             return;
         }
-        let len = self.len();
+        let len = self.bytes();
         let mut sealed = core::mem::take(&mut self.sealed);
         if sealed.len() < len {
             sealed.resize(len, 0);

@@ -172,12 +172,12 @@ impl Engine {
         self.ranks.highest_used = self.ranks.highest_used.max(class);
         if self.ranks.turn.is_some() {
             // Bulk data may have filled the train: charge it in the order of peers, too.
-            self.ranks.sending.charge(self.train.len());
-            self.dirty.debit(key, self.train.len());
+            self.ranks.sending.charge(self.train.bytes());
+            self.dirty.debit(key, self.train.bytes());
         } else if self.train_is_last {
-            self.dirty.finish_front(self.train.len());
+            self.dirty.finish_front(self.train.bytes());
         } else {
-            self.dirty.charge(self.train.len());
+            self.dirty.charge(self.train.bytes());
         }
     }
 

@@ -3,7 +3,7 @@
 //!
 //! A mode applies to the traffic of the end that announces it. The sender of MODE adapts how it
 //! asks for acknowledgements and cuts trains, its receiver how it acknowledges and grants
-//! ([`Connection::apply_peer_mode`](super::Connection::apply_peer_mode)).
+//! ([`AckSettings`](suci_link::link::AckSettings)).
 
 use suci_link::time::{Duration, Instant};
 use suci_link::wire::Mode;
