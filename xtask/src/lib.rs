@@ -4,6 +4,7 @@
 pub mod advisories;
 pub mod bench;
 pub mod ci;
+mod circles;
 pub mod conformance;
 pub mod demo;
 pub mod distance;

@@ -48,6 +48,12 @@ pub(super) const LINES: &[Line] = &[
 
 /// The sizes of the protocol's crates, which a newcomer reads.
 fn protocol() -> Result<Figure> {
+    let (all, text) = size_of_protocol()?;
+    Ok(Figure::new(all <= 19_500, text))
+}
+
+/// Returns the lines of code of the protocol's crates together, and a text with each.
+pub(super) fn size_of_protocol() -> Result<(usize, String)> {
     let mut said = Vec::new();
     let mut all = 0;
     for name in PROTOCOL {
@@ -56,11 +62,11 @@ fn protocol() -> Result<Figure> {
         said.push(format!("{name} {lines} lines"));
     }
     said.push(format!("together {all}"));
-    Ok(Figure::new(all <= 19_500, said.join(", ")))
+    Ok((all, said.join(", ")))
 }
 
 /// Lines of code: neither blank nor comments, without tests and planted faults.
-fn code(dir: &str) -> Result<usize> {
+pub(super) fn code(dir: &str) -> Result<usize> {
     let root = exec::root().join(dir);
     let files = source::rust_files(&root)?;
     let texts: Result<Vec<(PathBuf, String)>> = files

@@ -4,6 +4,7 @@
 mod classic;
 mod control;
 mod cores;
+mod engine_shape;
 mod faults;
 mod flow;
 mod foundation;
@@ -115,6 +116,7 @@ const CAPABILITIES: &[(&str, &[&[Line]])] = &[
     ("users", &[users::LINES]),
     ("networks", &[networks::LINES]),
     ("house", &[house::LINES]),
+    ("engine-shape", &[engine_shape::LINES]),
     ("classic", &[classic::LINES]),
     ("layers", &[layers::LINES]),
     ("security", &[security::LINES]),
