@@ -47,7 +47,7 @@ BENCH_FILES := /usr/bin/gcc:gcc /usr/include/zmq.h:libzmq3-dev /usr/include/rdma
 # rustup puts its commands there; a shell that was open before does not know.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
-.PHONY: advisories install deb help setup setup-build setup-rust setup-host setup-bench setup-preload setup-deny setup-mutants prolog demo test sim fuzz bench bench-report doc ladders mutants show soak conformance-shmem evaluate-suci evaluate-dse evaluate-cdp evaluate-cores
+.PHONY: advisories install deb help setup setup-build setup-rust setup-host setup-bench setup-preload setup-deny setup-mutants prolog demo test nightly sim fuzz bench bench-report doc ladders mutants show soak conformance-shmem evaluate-suci evaluate-dse evaluate-cdp evaluate-cores
 
 help: ## This list
 	@echo "make TARGET, where TARGET is"
@@ -130,9 +130,13 @@ demo: setup-rust ## Four processes, all to all: a file to everyone, then figures
 	$(CARGO) build --release --locked --bin suci
 	$(XTASK) demo
 
-test: setup-rust setup-host ## Everything that a change must pass (under 20 minutes on 2 cores)
+test: setup-rust setup-host ## Everything that a change must pass (under 15 minutes on 2 cores)
 	@echo "== test: every step of cargo xtask ci"
 	$(XTASK) ci
+
+nightly: setup-rust setup-host ## The tests of make test with every compiler, function and emulated link, and snippets five times
+	@echo "== nightly: every combination of which make test tries a selection"
+	$(XTASK) nightly
 
 sim: setup-rust ## The simulator over SEEDS (default 0..10000) and DRAWN new ones of each profile, then the planted faults
 	@echo "== sim: simulated clusters, seeds $(SEEDS)"

@@ -1,6 +1,6 @@
 //! Everything that a change must pass, in the order that fails soonest.
 //!
-//! Build configurations are few on purpose, since a fresh clone has twenty minutes on two
+//! Build configurations are few on purpose, since a fresh clone has fifteen minutes on two
 //! cores: checks share one, tests one (debug), then the simulator with planted faults, the guards'
 //! release build and fuzzing one small one each. The builds for steps after the
 //! tests begin at once, on cores that are idle (the tests sleep half of their time), and go on
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Failure, Result};
 use crate::exec::{self, Process};
-use crate::{faults, fuzz, guards, layers, planted, prolog, prose};
+use crate::{faults, fuzz, guards, layers, planted, prolog, prose, suite};
 
 /// Seeds of each profile that every change runs, from 0. `make sim` runs 10,000.
 const SEEDS: u64 = 300;
@@ -25,10 +25,6 @@ const DRAWN: u64 = 10;
 
 /// Time given to each fuzz target; `make fuzz` gives a minute.
 const FUZZ_TIME: Duration = Duration::from_secs(10);
-
-/// Tests that run at once, on each core. Most tests wait for a timer or for another process most of
-/// their time.
-const TESTS_PER_CORE: usize = 3;
 
 /// One step: its name, to report and to select by, and its work.
 struct Step {
@@ -78,7 +74,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: TESTS,
-        run: tests,
+        run: suite::check,
     },
     Step {
         name: "prolog",
@@ -236,15 +232,6 @@ fn check(package: &str, target: &str) -> Result<()> {
 fn doc() -> Result<()> {
     let mut doc = exec::cargo(["doc", "--locked", "--workspace", "--no-deps"]);
     command(doc.env("RUSTDOCFLAGS", "-D warnings"))
-}
-
-/// Everything in one call, real processes and namespaces that tests make included, so that every
-/// crate is built once: other selections of packages have other features. A test that cannot run
-/// here fails.
-fn tests() -> Result<()> {
-    let cores = thread::available_parallelism()?.get();
-    let mut test = exec::cargo(["test", "--locked", "--workspace"]);
-    command(test.env("RUST_TEST_THREADS", (TESTS_PER_CORE * cores).to_string()))
 }
 
 /// Makes the pinned tool by the Makefile.

@@ -244,6 +244,18 @@ impl Process {
         let _ = self.child.wait();
     }
 
+    /// SIGTERM, upon which a program of ours removes its namespaces; SIGKILL if it has not ended
+    /// within `time`.
+    pub(crate) fn ask_to_end(&mut self, time: Duration) {
+        if let Ok(pid) = i32::try_from(self.pid()) {
+            // SAFETY: kill takes any numbers; the child is not reaped, so that no other process
+            // has its number.
+            unsafe { libc::kill(pid, libc::SIGTERM) };
+        }
+        // Whether it succeeded does not matter any more. A process that remains is killed.
+        let _ = self.finish_by(Instant::now() + time);
+    }
+
     /// SIGKILL to it and all that it started, if it was started [`in_group`].
     pub fn kill_group(&mut self) {
         if let Ok(group) = i32::try_from(self.pid()) {

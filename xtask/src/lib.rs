@@ -35,6 +35,7 @@ pub mod show;
 mod signals;
 pub mod soak;
 pub mod source;
+pub mod suite;
 pub mod tableau;
 pub mod tcp;
 

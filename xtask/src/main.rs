@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand};
 use xtask::netns::Pair;
 use xtask::{
     Result, advisories, bench, ci, conformance, demo, evaluate, faults, fuzz, guards, ladders,
-    layers, mutants, pictures, planted, prolog, prose, sanitize, show, soak, tableau,
+    layers, mutants, pictures, planted, prolog, prose, sanitize, show, soak, suite, tableau,
 };
 
 /// The project's own chores.
@@ -26,6 +26,8 @@ enum Chore {
         #[arg(long)]
         only: Option<String>,
     },
+    /// The tests of `ci` with every compiler, function and link, and snippets five times
+    Nightly,
     /// Dependencies between our crates, what the engine must not touch, sizes
     Layers,
     /// The width of comments and prose, and names that have a better one
@@ -156,6 +158,7 @@ enum Chore {
 fn run(chore: Chore) -> Result<()> {
     match chore {
         Chore::Ci { only } => ci::run(only.as_deref()),
+        Chore::Nightly => suite::nightly(),
         Chore::Layers => layers::check(),
         Chore::Prose => prose::check(),
         Chore::Faults { write } => faults::check(write),

@@ -8,9 +8,13 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Context, Failure, Result};
 use crate::exec::{self, Process};
+use crate::suite;
 
 /// The folder of the pack.
 const PACK: &str = "bindings/prolog";
+
+/// Targets that the pack and its programs need: the C library, the command, and a node in Rust.
+const BUILT: [&str; 5] = ["--lib", "--bin", "suci", "--example", "exchange"];
 
 /// Each command ends within this time. The tests of the pack take 12 s.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -69,8 +73,7 @@ impl Place {
 
     /// Builds the module as in a clone: with the static library of the tree.
     fn build_in_tree(&self) -> Result<()> {
-        let packages = ["-p", "suci-capi", "-p", "suci-cli"];
-        exec::run(exec::cargo(["build", "--locked"]).args(packages))?;
+        exec::run(&mut suite::building(&BUILT))?;
         let pack = exec::root().join(PACK);
         let built = exec::target_dir().join("debug");
         let (pack, built) = (pack.display(), built.display());
@@ -96,8 +99,6 @@ impl Place {
 
     /// A program in each language is a node of one job. Each of them checks what the others send.
     fn languages(&self) -> Result<()> {
-        let example = ["build", "--locked", "-p", "suci", "--example", "exchange"];
-        exec::run(&mut exec::cargo(example))?;
         let sources = exec::root().join("examples/languages");
         let include = exec::root().join("crates/suci-capi/include");
         let built = exec::target_dir().join("debug");

@@ -113,7 +113,7 @@ pub(super) const LINES: &[Line] = &[
         must: "every README snippet and each example 5 times in a row with the stock rmem_max: no refusal, no hang",
         run: |_| {
             soak::build()?;
-            process_tests("snippets_", &[])
+            process_tests("snippets_", &[(soak::ROUNDS, "5")])
         },
     },
     Line {

@@ -25,6 +25,9 @@ pub(crate) fn scratch() -> PathBuf {
     dir
 }
 
+/// Set if the libraries have been built together with the tests.
+const BUILT: &str = "SUCI_TEST_BUILT";
+
 /// Builds the libraries, which no test links as Rust, and returns their folder.
 fn built() -> &'static Path {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
@@ -32,6 +35,11 @@ fn built() -> &'static Path {
         let program = std::env::current_exe().unwrap();
         let deps = program.parent().unwrap();
         let directory = deps.parent().unwrap().to_owned();
+        // A build of this package alone has other features than the tests of the workspace, and
+        // would compile the engine again.
+        if std::env::var_os(BUILT).is_some() {
+            return directory;
+        }
         let profile = directory.file_name().unwrap();
         let mut build = Command::new(env!("CARGO"));
         build.args([
@@ -93,10 +101,19 @@ pub(crate) const GCC: Compiler = Compiler {
     standard: C,
 };
 
-/// Returns the compilers of C and C++, of gcc and of clang. `make setup-host` installs them.
-pub(crate) fn compilers() -> [Compiler; 4] {
-    let all = [("gcc", C), ("g++", CPP), ("clang", C), ("clang++", CPP)];
-    all.map(|(program, standard)| Compiler { program, standard })
+/// Set if tests try every combination that they know; without it, a selection.
+const FULL: &str = "SUCI_TEST_FULL";
+
+/// Returns the compilers of C and C++, of gcc and of clang; without [`FULL`] one of each language,
+/// by each. `make setup-host` installs them.
+pub(crate) fn compilers() -> Vec<Compiler> {
+    // Most programs are compiled by gcc as C in tests of their own, as for the sanitizers.
+    let mut all = vec![("clang", C), ("g++", CPP)];
+    if std::env::var_os(FULL).is_some() {
+        all.extend([("gcc", C), ("clang++", CPP)]);
+    }
+    let compiler = |(program, standard)| Compiler { program, standard };
+    all.into_iter().map(compiler).collect()
 }
 
 /// Runs a command, which must succeed. Returns what it wrote to stdout.

@@ -30,12 +30,21 @@ pub(crate) fn packaging(script: &str) -> Command {
     command
 }
 
+/// Set if the library and the commands have been built together with the tests.
+const BUILT: &str = "SUCI_TEST_BUILT";
+
 /// Builds and installs the library and its commands below the target folder. Returns the prefix.
 pub(crate) fn prefix() -> &'static Path {
     static PREFIX: OnceLock<PathBuf> = OnceLock::new();
     PREFIX.get_or_init(|| {
         let built = built();
-        for package in [["suci-shmem", "--lib"], ["suci-cli", "--bins"]] {
+        let mut packages = vec![["suci-shmem", "--lib"], ["suci-cli", "--bins"]];
+        // A build of these packages alone has other features than the tests of the workspace, and
+        // would compile the engine again.
+        if std::env::var_os(BUILT).is_some() {
+            packages.clear();
+        }
+        for package in packages {
             let mut build = Command::new(env!("CARGO"));
             build.args(["build", "--quiet", "--locked", "--package"]);
             build.args(package);
