@@ -134,7 +134,7 @@ impl Crate {
                     .next_back()
                     .is_none_or(|before| !is_path(before));
                 let path = text[at..].split(|c| !is_path(c)).next().unwrap_or_default();
-                // What stands in braces behind it was found above.
+                // The names in braces behind it were found above.
                 if starts && !path.ends_with(':') {
                     mentions.extend(self.absolute(module, &words(path)));
                 }
