@@ -10,7 +10,8 @@ use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use suci_proto::security::{RecordingHandshakes, SealLedger, Security};
+use suci_proto::security::Security;
+use toy_cipher::{RecordingHandshakes, SealLedger};
 use suci_proto::time::{Duration, Instant};
 use suci_proto::types::{ChannelId, Ecn, Incarnation, Kind, NodeId};
 use suci_proto::{

@@ -12,6 +12,15 @@
 //! Each takes values and `now` and returns decisions. None knows of other peers.
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+extern crate self as suci_link;
+
+/// A crate of its own cannot be used here: it would know another compilation of this one.
+#[cfg(test)]
+#[allow(dead_code, unreachable_pub)]
+#[path = "../../../tests/toy-cipher/src/lib.rs"]
+mod toy_cipher;
+
 pub mod ack;
 pub mod arrival;
 pub mod congestion;

@@ -9,9 +9,10 @@ use net::{Net, id, message};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use suci_proto::security::{RecordingHandshakes, SealLedger, Security};
+use suci_proto::security::Security;
 use suci_proto::time::Duration;
 use suci_proto::{Config, Renewal};
+use toy_cipher::{RecordingHandshakes, SealLedger};
 
 /// Bytes allocated and not freed. The only test of this program is the only one that allocates
 /// much.

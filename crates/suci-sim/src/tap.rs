@@ -8,7 +8,7 @@
 use std::fmt;
 
 use bytes::Bytes;
-use suci_proto::security::reveal;
+use toy_cipher::reveal;
 
 /// Bytes of a plain header.
 pub const HEADER: usize = 28;

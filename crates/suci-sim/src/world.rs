@@ -9,10 +9,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use suci_layers::routes::Behind;
-use suci_proto::security::{RecordingHandshakes, SealLedger, Security};
+use suci_proto::security::Security;
 use suci_proto::time::{Duration, Instant, nanos};
 use suci_proto::types::{Incarnation, Layer, Layers, NodeId};
 use suci_proto::{AcceptPolicy, Engine, Event, Identity};
+use toy_cipher::{RecordingHandshakes, SealLedger};
 
 use crate::groups::GroupProgram;
 use crate::hostile::Hostile;

@@ -16,11 +16,8 @@
 //! these traits must erase its keys. `Debug` output must not show any.
 
 mod phases;
-mod recording;
 
 pub use phases::{PhaseLimit, Readiness, Sealing};
-#[doc(hidden)]
-pub use recording::{RecordingHandshakes, SealLedger, reveal};
 
 use crate::types::{Layers, NodeId, PacketNumber};
 use crate::wire::HEADER;

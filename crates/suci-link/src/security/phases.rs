@@ -281,8 +281,9 @@ impl ReceiverPhases {
 mod tests {
     use super::*;
     use crate::limits::{MAX_SEGMENTS, PHASE_PACKETS, PHASE_TIME};
-    use crate::security::{Handshakes, RecordingHandshakes, SealLedger};
+    use crate::security::Handshakes;
     use crate::time::Duration;
+    use crate::toy_cipher::{RecordingHandshakes, SealLedger};
     use crate::types::NodeId;
 
     const START: Instant = Instant::ZERO;

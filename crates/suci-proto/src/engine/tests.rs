@@ -33,10 +33,11 @@ use std::net::SocketAddr;
 use suci_channels::message::{SMALL, SmallOutgoing};
 use suci_channels::port::{Port, Ports};
 use suci_link::limits::CREDIT_LAPSE;
-use suci_link::security::{RecordingHandshakes, SealLedger, Security};
+use suci_link::security::Security;
 use suci_link::time::Duration;
 use suci_link::types::{ChannelId, Ecn, Incarnation, Kind, MessageNumber, SessionNumber};
 use suci_link::wire::{CrcScope, Header, Mode};
+use toy_cipher::{RecordingHandshakes, SealLedger};
 
 const BUFFER: u64 = 8 << 20;
 const SECOND: Duration = Duration::from_secs(1);

@@ -4,7 +4,8 @@
 use crate::common::{LONG, await_event, builder, introduce, take};
 use std::sync::Arc;
 use suci::{Bytes, Event, Node, RefusedReason};
-use suci_proto::security::{RecordingHandshakes, SealLedger, Security};
+use suci_proto::security::Security;
+use toy_cipher::{RecordingHandshakes, SealLedger};
 
 /// A node with these cluster keys.
 fn node(id: u32, ledger: &SealLedger, keys: &[u64]) -> Node {

@@ -5,7 +5,7 @@ use crate::clock::ClockJumps;
 use crate::security::{ClusterKey, KeyChanges, KeySource, Keyring, SharedKeys};
 use crate::sys;
 use std::sync::atomic::AtomicU64;
-use suci_proto::security::{RecordingHandshakes, SealLedger};
+use toy_cipher::{RecordingHandshakes, SealLedger};
 
 /// Two drivers with a connection, of these modes.
 fn connected_by(security: [Security; 2]) -> (Driver, Driver) {

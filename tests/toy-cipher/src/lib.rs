@@ -3,18 +3,18 @@
 //! It is deterministic and not secure. It detects what a real cipher detects: changed bytes, other
 //! keys, another header or number.
 
-use super::{
-    AEAD_TAG, ConnectionKeys, HandshakeError, Handshakes, Initiator, KeyKind, NotAuthentic, Open,
-    Responder, Seal,
-};
-use crate::types::{Layers, NodeId, PacketNumber};
-use crate::wire::{HEADER, SealedHeader};
 use core::hash::Hasher;
 use siphasher::sip::SipHasher24;
 use siphasher::sip128::{Hasher128, SipHasher24 as SipHasher128};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use suci_link::security::{
+    AEAD_TAG, ConnectionKeys, HandshakeError, Handshakes, Initiator, KeyKind, NotAuthentic, Open,
+    Responder, Seal,
+};
+use suci_link::types::{Layers, NodeId, PacketNumber};
+use suci_link::wire::{HEADER, SealedHeader};
 
 /// Bytes of a handshake message: an ephemeral and a tag.
 const MESSAGE: usize = 8 + AEAD_TAG;
