@@ -447,6 +447,16 @@ impl SocketOracle {
         !last.is_some_and(|(_, noted, starts)| *starts && at.since(*noted) > SHARED_QUESTION)
     }
 
+    /// Returns true if the process of a node closed at some time from `from` to `until`, or had
+    /// begun to before: its listeners go first.
+    fn was_closing(&self, node: u32, from: Instant, until: Instant) -> bool {
+        let known = self.lives.iter().filter(|(of, ..)| *of == node);
+        let stops_within =
+            |&(_, at, starts): &(u32, Instant, bool)| !starts && (from..=until).contains(&at);
+        let last = known.clone().take_while(|(_, at, _)| *at <= from).last();
+        known.clone().any(stops_within) || last.is_some_and(|(.., starts)| !starts)
+    }
+
     /// Returns true if the client's node knew that the other one does not answer, before the
     /// connection began and for all the time that it has then.
     fn was_silent(&self, connection: &Connection) -> bool {
@@ -475,7 +485,10 @@ impl SocketOracle {
         let troubled = || self.troubles.iter().any(troubled);
         match failed.failure {
             ConnectionFailure::Refused(RefusedCode::BacklogFull) => true,
-            ConnectionFailure::Refused(RefusedCode::NoListener) => unheard(),
+            ConnectionFailure::Refused(RefusedCode::NoListener) => {
+                let closes = || self.was_closing(nodes[1], connection.began, failed.at);
+                unheard() || (!connection.accepted && closes())
+            }
             ConnectionFailure::TimedOut => {
                 let waited = |time| failed.at >= connection.began + time;
                 let silent = || waited(LOST_TIMEOUT) && self.was_silent(connection);
