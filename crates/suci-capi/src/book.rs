@@ -3,12 +3,12 @@
 use crate::error::{Failure, NOT_FOUND};
 use crate::guard::guard;
 use crate::handle::{BOOK, Handle};
-use crate::table::Table;
+use crate::table::{AtFork, Table};
 use crate::{pointer, text};
 use std::ffi::{c_char, c_int};
 use suci::{AddressBook, NodeId};
 
-static BOOKS: Table<AddressBook> = Table::new(BOOK);
+static BOOKS: Table<AddressBook> = Table::new(BOOK, AtFork::Keep);
 
 /// Keeps a book. Returns its handle.
 pub(crate) fn insert(book: AddressBook) -> Result<Handle, Failure> {

@@ -6,14 +6,14 @@ use crate::guard::guard;
 use crate::handle::{CONTEXT, Handle};
 use crate::pointer;
 use crate::remote::{RawRemoteRegion, RawSignal, begun, on_remote, operation, region_of, width};
-use crate::table::Table;
+use crate::table::{AtFork, Table};
 use std::ffi::{c_int, c_void};
 use suci::remote::{
     Extent, Layout, OpenContext, PendingOperation, Remote, RemoteFailure, RemoteNode,
 };
 use suci::{Bytes, Error, NodeId};
 
-static CONTEXTS: Table<Context> = Table::new(CONTEXT);
+static CONTEXTS: Table<Context> = Table::new(CONTEXT, AtFork::Leave);
 
 /// A context, and the node that opened it.
 #[derive(Clone)]

@@ -7,16 +7,16 @@ use crate::guard::guard;
 use crate::handle::{Entered, GROUP, Handle, PENDING};
 use crate::limit::{Limit, woken};
 use crate::pointer;
-use crate::table::Table;
+use crate::table::{AtFork, Table};
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use suci::NodeId;
 use suci::group::{Agreed, Combination, Element, Group, GroupError, MemberFailure, Pending};
 
-static GROUPS: Table<Arc<Mutex<Group>>> = Table::new(GROUP);
+static GROUPS: Table<Arc<Mutex<Group>>> = Table::new(GROUP, AtFork::Leave);
 
 /// Operations that were begun; none while a call uses one.
-static BEGUN: Table<Option<Box<dyn Begun>>> = Table::new(PENDING);
+static BEGUN: Table<Option<Box<dyn Begun>>> = Table::new(PENDING, AtFork::Leave);
 
 /// An operation that was begun, whatever its result is.
 trait Begun: Send {

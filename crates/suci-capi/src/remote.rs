@@ -9,7 +9,7 @@ use crate::guard::guard;
 use crate::handle::{Handle, REGION};
 use crate::limit::{Limit, woken};
 use crate::pointer;
-use crate::table::Table;
+use crate::table::{AtFork, Table};
 use std::ffi::{c_int, c_void};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use suci::remote::{
 };
 use suci::{Error, NodeId};
 
-static REGIONS: Table<Arc<Region>> = Table::new(REGION);
+static REGIONS: Table<Arc<Region>> = Table::new(REGION, AtFork::Leave);
 
 /// `SUCI_REGION_HUGE_PAGES`.
 const HUGE_PAGES: u32 = 8;

@@ -18,11 +18,23 @@ pub(crate) struct Table<T> {
     kept: LazyLock<Mutex<Kept<T>>>,
     /// The number of forks before the process that had the lock last.
     user: AtomicU32,
+    at_fork: AtFork,
+}
+
+/// The fate of a table's objects in the child of a fork.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AtFork {
+    /// They are plain data, and stay usable.
+    Keep,
+    /// They belong to the parent's nodes: their handles give [`FORKED`](crate::error::FORKED).
+    Leave,
 }
 
 struct Kept<T> {
     /// Objects by index, each with its generation.
     objects: HashMap<u32, (u32, T)>,
+    /// Generations of the objects that were left to the parent, by index.
+    parents: HashMap<u32, u32>,
     generation: u32,
     last: u32,
     forks: u32,
@@ -32,6 +44,7 @@ impl<T> Kept<T> {
     fn new() -> Mutex<Self> {
         Mutex::new(Self {
             objects: HashMap::new(),
+            parents: HashMap::new(),
             generation: handle::first_generation(),
             last: 0,
             forks: handle::forks(),
@@ -40,10 +53,15 @@ impl<T> Kept<T> {
 }
 
 impl<T> Table<T> {
-    pub(crate) const fn new(mark: u32) -> Self {
+    pub(crate) const fn new(mark: u32, at_fork: AtFork) -> Self {
         let kept = LazyLock::new(Kept::new as fn() -> _);
         let user = AtomicU32::new(0);
-        Self { mark, kept, user }
+        Self {
+            mark,
+            kept,
+            user,
+            at_fork,
+        }
     }
 
     /// Runs `work` on all objects.
@@ -55,9 +73,13 @@ impl<T> Table<T> {
         let mut kept = self.lock(forks)?;
         self.user.store(forks, Ordering::Relaxed);
         if kept.forks != forks {
-            // The parent's handles are none of this process. Dropping them could wait for locks
-            // that threads of the parent held.
-            std::mem::forget(std::mem::take(&mut kept.objects));
+            if self.at_fork == AtFork::Leave {
+                // Dropping them could wait for locks that threads of the parent held.
+                for (index, (generation, object)) in std::mem::take(&mut kept.objects) {
+                    std::mem::forget(object);
+                    kept.parents.insert(index, generation);
+                }
+            }
             kept.forks = forks;
         }
         work(&mut kept)
@@ -87,14 +109,17 @@ impl<T> Table<T> {
 
     /// Returns the index of an object.
     fn index(&self, kept: &Kept<T>, handle: Handle) -> Result<u32, Failure> {
-        let parts = handle.parts(self.mark);
-        let found = parts.filter(|(generation, index)| {
-            let object = kept.objects.get(&(*index as u32));
-            object.is_some_and(|(known, _)| known == generation)
-        });
-        match found {
-            Some((_, index)) => Ok(index as u32),
-            None => Err(handle::no_handle(handle.id)),
+        let Some((generation, index)) = handle.parts(self.mark) else {
+            return Err(handle::no_handle(handle.id));
+        };
+        let index = index as u32;
+        let object = kept.objects.get(&index);
+        if object.is_some_and(|(known, _)| *known == generation) {
+            Ok(index)
+        } else if kept.parents.get(&index) == Some(&generation) {
+            Err(handle::forked())
+        } else {
+            Err(handle::no_handle(handle.id))
         }
     }
 

@@ -76,7 +76,8 @@
  *   sockets at the same time. A packet belongs to one thread at a time. Sockets and packets may
  *   move between threads.
  *
- * FORK. In the child of a fork every socket of the parent gives EBADF. The child may open its own.
+ * FORK. In the child of a fork every socket of the parent gives EBADF. The child may open its own,
+ *   also with a host table that it inherited.
  *
  * =================================================================================================
  */

@@ -99,11 +99,11 @@
  *   struct is the same object: release one of the two. Released structs may be released again,
  *   which does nothing. They may be released by any thread, and after the node is freed.
  *
- * FORK. In the child of a fork every handle of the parent gives SUCI_E_FORKED; suci_node_free()
- *   there gives the handle back and closes the child's copies of the node's descriptors, without
- *   touching the parent's node. Call it in a child that lives on: until then the child keeps the
- *   port. The child may open nodes of its own. Messages and events that it inherited can be read
- *   and released.
+ * FORK. In the child of a fork every handle of the parent gives SUCI_E_FORKED, except books, of
+ *   which the child has copies; suci_node_free() there gives the handle back and closes the child's
+ *   copies of the node's descriptors, without touching the parent's node. Call it in a child that
+ *   lives on: until then the child keeps the port. The child may open nodes of its own. Messages
+ *   and events that it inherited can be read and released.
  *
  * FAILURES of the library itself return SUCI_E_INTERNAL. The library never calls abort() or
  *   exit(), except where the system cannot give it memory.

@@ -543,9 +543,35 @@ static int node_descriptors(void)
     return count;
 }
 
+/* Books are data, and the child's as well; all else belongs to the parent's nodes. */
+static void handles_of_a_child(suci_book book, suci_region region)
+{
+    suci_node node;
+    suci_node_options options;
+    suci_remote_region name;
+    size_t count;
+    if (suci_book_count(book, &count) != SUCI_OK || count != 2)
+        _exit(7);
+    if (suci_region_name(region, &name) != SUCI_E_FORKED ||
+        suci_region_free(region) != SUCI_E_FORKED)
+        _exit(8);
+    suci_node_options_init(&options);
+    options.id = 2;
+    options.listen = "127.0.0.1:0";
+    options.book = book;
+    if (suci_node_open(&options, &node) != SUCI_OK || suci_node_free(node) != SUCI_OK)
+        _exit(9);
+    if (suci_book_free(book) != SUCI_OK || suci_book_free(book) != SUCI_E_HANDLE)
+        _exit(10);
+}
+
 static void forks(suci_node node, suci_node other)
 {
     int status;
+    suci_book book;
+    suci_region region;
+    must(suci_book_parse("0 127.0.0.1:7\n1 127.0.0.1:8\n", "a text", &book));
+    must(suci_region_allocate(node, 64, SUCI_REGION_READ, &region));
     pid_t child = fork();
     if (child == 0) {
         /* Nothing here may touch the parent's node. */
@@ -562,10 +588,13 @@ static void forks(suci_node node, suci_node other)
         /* F37: the descriptors are given back with the handle, the port's, too. */
         if (suci_node_free(other) != SUCI_E_FORKED || node_descriptors() != 0)
             _exit(6);
+        handles_of_a_child(book, region);
         _exit(0);
     }
     check(waitpid(child, &status, 0) == child);
     check(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    must(suci_book_free(book));
+    must(suci_region_free(region));
 }
 
 static void closed(suci_node a, suci_node b)
