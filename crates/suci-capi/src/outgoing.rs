@@ -6,7 +6,7 @@ use crate::pointer::{self, Growable};
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 use std::time::Duration;
-use suci::{Bytes, ChannelId, Kind, OutgoingMessage};
+use suci::{Bytes, ChannelId, Error, Kind, OutgoingMessage};
 
 /// `SUCI_SEND_NOTIFY`.
 const NOTIFY: u32 = 1;
@@ -15,6 +15,22 @@ const BY_REFERENCE: u32 = 2;
 
 /// The most pieces of one message.
 const MOST_PIECES: usize = 1_024;
+
+/// The longest message, in bytes.
+const MOST_BYTES: usize = (1 << 48) - 1;
+
+/// Refuses a message that is longer than any may be, before memory for a copy of it is asked for:
+/// where there is none, the process ends.
+#[inline]
+pub(crate) fn check_length(length: usize) -> Result<(), Failure> {
+    match length {
+        0..=MOST_BYTES => Ok(()),
+        _ => Err(Error::TooLong {
+            length: length as u64,
+        }
+        .into()),
+    }
+}
 
 /// `suci_send_options`.
 #[repr(C)]
@@ -154,6 +170,7 @@ impl SendOptions {
             length = length.saturating_add(piece.iov_len);
         }
         pointer::check_length::<u8>(length, "the message")?;
+        check_length(length)?;
         let mut joined = Vec::with_capacity(length);
         for each in pieces {
             // SAFETY: the caller's promise.
@@ -175,7 +192,9 @@ impl SendOptions {
 /// They are readable for `'a`.
 pub(crate) unsafe fn piece<'a>(piece: &libc::iovec) -> Result<&'a [u8], Failure> {
     // SAFETY: the caller's promise.
-    unsafe { pointer::bytes(piece.iov_base.cast_const(), piece.iov_len, "a piece") }
+    let bytes = unsafe { pointer::bytes(piece.iov_base.cast_const(), piece.iov_len, "a piece") }?;
+    check_length(bytes.len())?;
+    Ok(bytes)
 }
 
 /// Returns the pieces of a message.

@@ -115,6 +115,7 @@ pub unsafe extern "C" fn suci_send(
     guard(|| {
         // SAFETY: as suci.h asks.
         let bytes = unsafe { pointer::bytes(data, length, "data") }?;
+        outgoing::check_length(length)?;
         let (mut node, to) = (node.enter()?, NodeId(to));
         match try_send_copy(node.host(), to, bytes) {
             Ok(_) => Ok(()),
@@ -400,6 +401,7 @@ pub unsafe extern "C" fn suci_send_batch(
             }
             // SAFETY: as suci.h asks.
             let bytes = unsafe { pointer::bytes(message.data, message.length, "data") }?;
+            outgoing::check_length(bytes.len())?;
             // SAFETY: as suci.h asks.
             let options = unsafe { SendOptions::of(message.options) }?;
             Ok(BatchItem {

@@ -427,6 +427,25 @@ static void peers(suci_node a)
     check(!flag);
 }
 
+/* A message longer than any may be is an error, before memory for a copy is asked for. */
+static void lengths(suci_node node)
+{
+    static char byte;
+    const size_t length = (size_t)1 << 48;
+    struct iovec one = {&byte, length}, many[1024];
+    suci_outgoing item = {1, 0, &byte, length, NULL};
+    size_t accepted, at;
+    for (at = 0; at < 1024; at++) {
+        many[at].iov_base = &byte;
+        many[at].iov_len = length / 1024;
+    }
+    check(suci_send(node, 1, &byte, length, 0) == SUCI_E_TOO_LONG);
+    check(suci_sendv(node, 1, &one, 1, NULL, 0, NULL) == SUCI_E_TOO_LONG);
+    check(suci_sendv(node, 1, many, 1024, NULL, 0, NULL) == SUCI_E_TOO_LONG);
+    check(suci_send_many(node, 1, &one, 1, NULL, 0, &accepted) == SUCI_E_TOO_LONG);
+    check(suci_send_batch(node, &item, 1, 0, &accepted) == SUCI_E_TOO_LONG);
+}
+
 static void numbers(suci_node node, uint32_t threads)
 {
     suci_counters counters;
@@ -631,6 +650,7 @@ static void run(uint32_t threads)
     descriptors(a, b);
     peers(a);
     numbers(a, threads);
+    lengths(a);
     forks(a, b);
     closed(a, b);
     must(suci_node_free(a));
