@@ -92,7 +92,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// Tries the addresses of a host in turn until `call` returns a result for one of them. `call` gets
 /// an address and the time until which it may wait for an answer; it returns nothing if none came.
-/// Returns nothing after `limit`.
+/// Returns nothing after `limit`. Time for which this process stood still does not count.
 ///
 /// One socket seldom reaches addresses of both families, so each has a node of its own.
 ///
@@ -103,16 +103,16 @@ pub(crate) fn in_turn<T>(
     limit: Duration,
     mut call: impl FnMut(SocketAddr, Instant) -> Result<Option<T>>,
 ) -> Result<Option<T>> {
-    let end = Instant::now() + limit;
+    let mut left = limit;
     let several = target.addresses().len() > 1;
     loop {
         let (mut first, mut failed) = (None, 0);
         for &address in target.addresses() {
-            let until = match several {
-                true => end.min(Instant::now() + TURN),
-                false => end,
-            };
-            match call(address, until) {
+            let turn = if several { left.min(TURN) } else { left };
+            let begun = Instant::now();
+            let called = call(address, begun + turn);
+            left = left.saturating_sub(begun.elapsed().min(turn));
+            match called {
                 Ok(Some(done)) => return Ok(Some(done)),
                 Ok(None) => {}
                 Err(failure) => {
@@ -122,11 +122,14 @@ pub(crate) fn in_turn<T>(
             }
         }
         match first {
-            Some(failure) if failed == target.addresses().len() || Instant::now() >= end => {
+            Some(failure) if failed == target.addresses().len() || left.is_zero() => {
                 return Err(failure);
             }
-            _ if Instant::now() >= end => return Ok(None),
-            _ => std::thread::sleep(PAUSE),
+            _ if left.is_zero() => return Ok(None),
+            _ => {
+                std::thread::sleep(PAUSE);
+                left = left.saturating_sub(PAUSE);
+            }
         }
     }
 }

@@ -320,7 +320,7 @@ fn measure(
         node.send(peer, OutgoingMessage::new(payload.clone()).tag(number))?;
         await_answer(args, node, whom, number)?;
         let time = micros(begun.elapsed());
-        // AnswerEnd the line is written: the report comes after it.
+        // Until the line is written: the report comes after it.
         let mut trips = lock(trips);
         trips.times.push(time);
         // Flooding prints no lines: otherwise writing them would be measured.
@@ -342,10 +342,13 @@ fn await_answer(args: &PingArgs, node: &mut Node, whom: &Whom, number: u64) -> R
         remedy,
     } = whom;
     let (peer, limit) = (*peer, args.timeout);
-    let end = Instant::now() + limit;
+    let mut left = limit;
     loop {
-        let left = end.saturating_duration_since(Instant::now());
-        if let Some(message) = node.recv_timeout(left.min(LOOK))?
+        let (begun, turn) = (Instant::now(), left.min(LOOK));
+        let received = node.recv_timeout(turn)?;
+        // If more time has passed, this process stood still: that is no silence of the other.
+        left = left.saturating_sub(begun.elapsed().min(turn));
+        if let Some(message) = received
             && (message.from, message.tag) == (peer, number)
         {
             return Ok(());

@@ -5,6 +5,9 @@ use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{Running, errors, free_address, output, path, pings, printed, program, suci};
 
@@ -131,4 +134,26 @@ fn a_listening_ping_ends_after_its_count() {
         assert_eq!(refused.status.code(), Some(2), "{said}");
         assert!(said.contains("cannot be used with"), "{said}");
     }
+}
+
+/// Time for which the caller itself is stopped is no silence of the other node.
+#[test]
+fn a_ping_that_was_stopped_before_its_answer_goes_on() {
+    const LIMIT: Duration = Duration::from_secs(5);
+    // It takes what the caller sends, and answers nothing.
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let at = silent.local_addr().unwrap().to_string();
+    let limit = LIMIT.as_secs().to_string();
+    let words = ["ping", &at, "--count", "1", "--timeout", &limit];
+    let mut caller = Running::start(&mut suci(&words));
+    silent.recv(&mut [0; 2048]).unwrap();
+    let pid = Pid::from_child(&caller.0);
+    kill_process(pid, Signal::STOP).unwrap();
+    let stopped = Instant::now();
+    drop(silent);
+    let mut listener = Running::start(&mut suci(&["ping", "--listen", &at]));
+    assert!(listener.first_error_line().contains("answering"));
+    std::thread::sleep((LIMIT + Duration::from_secs(1)).saturating_sub(stopped.elapsed()));
+    kill_process(pid, Signal::CONT).unwrap();
+    assert!(caller.wait().success(), "{}", errors(&caller.finish()));
 }
