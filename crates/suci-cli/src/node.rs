@@ -4,7 +4,10 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use suci::{AddressBook, Config, EndReason, Node, NodeBuilder, NodeId, PeerInfo, Warning};
+use suci::{
+    AddressBook, ChannelId, Config, EndReason, Error, Event, MessageNumber, Node, NodeBuilder,
+    NodeId, PeerInfo, Warning,
+};
 
 use crate::args::{NodeArgs, Target};
 use crate::error::{Context, Failure, Result, tell};
@@ -132,6 +135,47 @@ pub(crate) fn in_turn<T>(
             }
         }
     }
+}
+
+/// A message that waits for the program's answer: its sender, channel and number.
+pub(crate) type Announced = (NodeId, ChannelId, MessageNumber);
+
+/// Why commands refuse such a message: none of them sends any.
+pub(crate) const UNASKED: u64 = 1;
+
+/// Returns the message that waits for an answer, as `error` says. A command that listens refuses it
+/// and goes on: any caller can announce one.
+pub(crate) fn announced(error: Error) -> Result<Announced, Error> {
+    match error {
+        Error::NeedsAnswer {
+            from,
+            channel,
+            number,
+            ..
+        } => Ok((from, channel, number)),
+        error => Err(error),
+    }
+}
+
+/// Returns the message that `event` announces.
+pub(crate) fn announced_by(event: &Event) -> Option<Announced> {
+    match *event {
+        Event::Incoming {
+            node,
+            channel,
+            number,
+            ..
+        } => Some((node, channel, number)),
+        _ => None,
+    }
+}
+
+/// Returns true if the node itself failed, and not its dealings with one peer.
+pub(crate) fn is_of_node(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Closed | Error::Forked | Error::OwnThread | Error::ThreadGone(_) | Error::Io { .. }
+    )
 }
 
 /// Returns true if no process has the port of the node `peer`.

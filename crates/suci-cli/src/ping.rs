@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use suci::{AddressBook, Bytes, Error, Event, Node, NodeId, OutgoingMessage};
+use suci::{AddressBook, Bytes, Error, Event, Message, Node, NodeId, OutgoingMessage};
 
 use crate::args::PingArgs;
 use crate::error::{Context, Failure, Result, print, tell};
@@ -189,25 +189,26 @@ enum AnswerEnd {
 fn answer(mut node: Node, until: AnswerEnd) -> Result<ExitCode> {
     let mut answers = 0;
     loop {
-        if let Some(message) = node.recv_timeout(LOOK)? {
+        let received = node.recv_timeout(LOOK);
+        if let Some(message) =
+            received.or_else(|error| refuse(&mut node, node::announced(error)?))?
+        {
             let draft = OutgoingMessage::new(message.payload).tag(message.tag);
-            // A peer that asked for more than it takes back, suspended the session or is gone has
-            // its own loss.
             match node.send(message.from, draft) {
                 Ok(_) => answers += 1,
-                Err(
-                    Error::WouldBlock { .. }
-                    | Error::Suspended { .. }
-                    | Error::Closing { .. }
-                    | Error::UnknownPeer(_),
-                ) => {}
-                Err(error) => return Err(error.into()),
+                Err(error) if node::is_of_node(&error) => return Err(error.into()),
+                // A peer that asked for more than it takes back, permits no answer, suspended the
+                // session or is gone has its own loss.
+                Err(_) => {}
             }
         }
         if matches!(until, AnswerEnd::Answers(Some(most)) if answers >= most) {
             return finish(node);
         }
         for event in node.events()? {
+            if let Some(announced) = node::announced_by(&event) {
+                refuse(&mut node, announced)?;
+            }
             match (event, &until) {
                 (Event::Ended { node: peer, .. }, AnswerEnd::Gone(awaited)) if peer == *awaited => {
                     return finish(node);
@@ -215,6 +216,16 @@ fn answer(mut node: Node, until: AnswerEnd) -> Result<ExitCode> {
                 _ => {}
             }
         }
+    }
+}
+
+/// Refuses a message that waits for an answer. Returns no message.
+fn refuse(node: &mut Node, announced: node::Announced) -> Result<Option<Message>, Error> {
+    let (from, channel, number) = announced;
+    match node.refuse(from, channel, number, node::UNASKED) {
+        Err(error) if node::is_of_node(&error) => Err(error),
+        // The session may have ended meanwhile.
+        _ => Ok(None),
     }
 }
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
 
-use suci::{Event, Message, NodeId, OutgoingMessage, SharedNode};
+use suci::{Error, Event, Message, NodeId, OutgoingMessage, SharedNode};
 
 use super::progress::Progress;
 use super::{Death, LOOK, Tag, count, counted};
@@ -117,7 +117,9 @@ impl Receiver {
                      has ended; what was written is incomplete"
                 ))));
             }
-            if let Some(message) = self.node.recv_timeout(LOOK)?
+            let received = self.node.recv_timeout(LOOK);
+            let received = received.or_else(|error| self.refuse(node::announced(error)?));
+            if let Some(message) = received?
                 && let Some(total) = self.take(&message, &output)?
             {
                 return Ok(total);
@@ -125,11 +127,22 @@ impl Receiver {
         }
     }
 
+    /// Refuses a message that waits for an answer. Returns no message.
+    fn refuse(&self, announced: node::Announced) -> Result<Option<Message>, Error> {
+        let (from, channel, number) = announced;
+        match self.node.refuse(from, channel, number, node::UNASKED) {
+            Err(error) if node::is_of_node(&error) => Err(error),
+            // The session may have ended meanwhile.
+            _ => Ok(None),
+        }
+    }
+
     fn take(&mut self, message: &Message, output: &File) -> Result<Option<u64>, Stop> {
         if *self.from.get_or_insert(message.from) != message.from {
             if self.turned_away.replace(message.from) != Some(message.from) {
-                let address = self.node.peer(message.from).stats()?;
-                let address = address.and_then(|stats| stats.address);
+                // A caller that has gone is forgotten some time later.
+                let stats = self.node.peer(message.from).stats().ok().flatten();
+                let address = stats.and_then(|stats| stats.address);
                 let whom = address.map_or_else(
                     || format!("node {}", message.from),
                     |address| address.to_string(),
@@ -170,6 +183,9 @@ impl Receiver {
     fn judge(&mut self, event: &Event) -> Result<()> {
         if Some(event.node()) == self.from {
             self.death.note(event);
+        }
+        if let Some(announced) = node::announced_by(event) {
+            self.refuse(announced)?;
         }
         match event {
             Event::Ended { node, reason, .. } if Some(*node) == self.from => {

@@ -175,9 +175,10 @@ fn commands_with_ids_take_keys_of_nodes() {
     answering.first_error_line();
     let done = output(&mut of_book("0", &["1", "--count", "2", "--interval", "0"]));
     assert!(done.status.success(), "{}", errors(&done));
+    let lines = fs::read_to_string(&public).unwrap();
+    a_caller_that_permits_no_answer_ends_nothing(dir.path(), &lines, &of_book);
     drop(answering);
     // The keys count: without its line node 1 is no member.
-    let lines = fs::read_to_string(&public).unwrap();
     let first = lines.lines().next().unwrap();
     fs::write(&public, format!("{first}\n")).unwrap();
     let done = launch(ping);
@@ -187,6 +188,27 @@ fn commands_with_ids_take_keys_of_nodes() {
         "{}",
         errors(&done)
     );
+}
+
+/// Node 1 answers. Node 0, whose file lets node 1 use nothing, gets no answer, and node 1 goes on.
+fn a_caller_that_permits_no_answer_ends_nothing(
+    dir: &Path,
+    lines: &str,
+    of_book: &dyn Fn(&str, &[&str]) -> Command,
+) {
+    let strict = dir.join("strict.keys");
+    let line = |line: &str| match line.starts_with("1 ") {
+        true => format!("{line} nothing\n"),
+        false => format!("{line}\n"),
+    };
+    let text: String = lines.lines().map(line).collect();
+    assert!(text.contains(" nothing\n"), "{text}");
+    fs::write(&strict, text).unwrap();
+    let mut call = of_book("0", &["1", "--count", "1", "--timeout", "1"]);
+    let done = output(call.env("SUCI_PUBLIC_KEYS_FILE", &strict));
+    assert!(!done.status.success());
+    let done = output(&mut of_book("0", &["1", "--count", "1"]));
+    assert!(done.status.success(), "{}", errors(&done));
 }
 
 /// An empty name is no key: the remedy is not that of a node's key.

@@ -1,15 +1,19 @@
 //! Commands that wait for callers: the socket that they get from outside, and the callers that they
 //! refuse.
 
-use std::net::UdpSocket;
+use std::io::Write as _;
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use suci::{Event, Node, NodeId, OutgoingMessage};
 
-use crate::support::{Running, errors, free_address, output, path, pings, printed, program, suci};
+use crate::support::{
+    PATIENCE, Running, errors, free_address, output, path, pings, printed, program, suci,
+};
 
 /// The command with a socket as systemd passes it: descriptor 3, behind the variables. With
 /// `other`, they name another process.
@@ -156,4 +160,45 @@ fn a_ping_that_was_stopped_before_its_answer_goes_on() {
     std::thread::sleep((LIMIT + Duration::from_secs(1)).saturating_sub(stopped.elapsed()));
     kill_process(pid, Signal::CONT).unwrap();
     assert!(caller.wait().success(), "{}", errors(&caller.finish()));
+}
+
+/// Sends a message that no node takes unasked to the listener at `at`. Waits until it was refused.
+fn announce_too_much(at: SocketAddr, listener: NodeId) {
+    let builder = Node::builder().id(NodeId(77)).send_queue(256 << 20);
+    let mut node = builder.open().unwrap();
+    node.add_peer(listener, at).unwrap();
+    let message = OutgoingMessage::new(vec![0; (64 << 20) + 1]).notify(7);
+    node.send(listener, message).unwrap();
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        match node.event_timeout(left).unwrap() {
+            Some(Event::NotDelivered { .. } | Event::Ended { .. }) => return,
+            Some(_) => {}
+            None => panic!("the message was not refused within {PATIENCE:?}"),
+        }
+    }
+}
+
+/// Any caller can announce a message of any length to a listener: that must end nothing.
+#[test]
+fn a_listening_command_refuses_what_is_too_long_and_goes_on() {
+    let at = free_address();
+    let mut ping = Running::start(&mut suci(&["ping", "--listen", &at.to_string()]));
+    assert!(ping.first_error_line().contains("answering"));
+    announce_too_much(at, NodeId(2));
+    let done = output(&mut pings(&at.to_string(), "1"));
+    assert!(done.status.success(), "{}", errors(&done));
+
+    let at = free_address().to_string();
+    let receiver = Running::start(&mut suci(&["cat", "--listen", &at]));
+    let mut sender = Running::start(&mut suci(&["cat", &at]));
+    let mut input = sender.0.stdin.take().unwrap();
+    input.write_all(b"one ").unwrap();
+    announce_too_much(at.parse().unwrap(), NodeId(1));
+    input.write_all(b"two").unwrap();
+    drop(input);
+    let sent = sender.finish();
+    assert!(sent.status.success(), "{}", errors(&sent));
+    assert_eq!(printed(&receiver.finish()), "one two");
 }
