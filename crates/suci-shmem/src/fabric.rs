@@ -529,6 +529,7 @@ impl Fabric {
     }
 
     fn integer(&self, pe: usize, at: *const u8, width: Width) -> (&RemoteRegion, u64) {
+        check_integer(at, width);
         let bytes = usize::try_from(width.bytes()).unwrap_or(8);
         self.at(pe, at.expose_provenance(), bytes)
     }
@@ -697,17 +698,23 @@ unsafe fn copy_strided(
     }
 }
 
-/// Applies an atomic operation of the processor.
-///
-/// # Safety
-/// `at` points to an integer of this width, which is used atomically alone meanwhile.
-unsafe fn local_atomic(at: *mut u8, width: Width, op: AtomicOp) -> u64 {
+/// Ends the program if no integer can be at an address: the operation may be another PE's, whose
+/// answer would name regions instead.
+fn check_integer(at: *const u8, width: Width) {
     if at.is_null() {
         fatal!("the address of the integer is null: pass memory of shmem_malloc(), or a variable");
     }
     if !(at.addr() as u64).is_multiple_of(width.bytes()) {
         fatal!("the integer at {at:p} is not aligned: atomic operations need that");
     }
+}
+
+/// Applies an atomic operation of the processor.
+///
+/// # Safety
+/// `at` points to an integer of this width, which is used atomically alone meanwhile.
+unsafe fn local_atomic(at: *mut u8, width: Width, op: AtomicOp) -> u64 {
+    check_integer(at, width);
     match width {
         Width::Bits32 => {
             // SAFETY: the caller's promise; it is aligned.

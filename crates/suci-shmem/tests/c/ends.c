@@ -7,7 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static long flag;
+static long flag, pair[2];
+static int number;
 
 /* Forks a child that ends with a status. Returns the status that it ended with. */
 static int end_of_child(int status)
@@ -86,6 +87,12 @@ int main(int argc, char **argv)
         shmem_long_get(NULL, &flag, 1, 1);
     if (strcmp(what, "null-atomic") == 0)
         shmem_long_atomic_inc(NULL, shmem_my_pe());
+    if (strcmp(what, "null-far") == 0)
+        shmem_long_atomic_inc(NULL, 1 - shmem_my_pe());
+    if (strcmp(what, "odd-atomic") == 0)
+        shmem_long_atomic_inc((long *)((char *)pair + 1), 1 - shmem_my_pe());
+    if (strcmp(what, "odd-fetch") == 0)
+        shmem_int_atomic_fetch_nbi(&number, (int *)((char *)pair + 2), 1 - shmem_my_pe());
     if (strcmp(what, "null-fetch") == 0)
         shmem_long_atomic_fetch_nbi(NULL, &flag, shmem_my_pe());
     if (strcmp(what, "null-wait") == 0)
