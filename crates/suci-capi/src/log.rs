@@ -90,7 +90,9 @@ impl Line {
         };
         // SAFETY: `ready` is one entry and outlives the call, which does not wait.
         let count = unsafe { libc::poll(&raw mut ready, 1, 0) };
-        if count == 1 && ready.revents & libc::POLLOUT != 0 {
+        // A pipe or socket that nobody reads any more is ready, too, but has an error beside it:
+        // writing would raise SIGPIPE.
+        if count == 1 && ready.revents == libc::POLLOUT {
             // SAFETY: the bytes outlive the call. A line that cannot be written is left out.
             unsafe { libc::write(fd, line.as_ptr().cast(), line.len()) };
         }

@@ -1787,7 +1787,8 @@ int suci_node_share_stats(suci_node node, uint32_t thread, suci_share_stats *sta
  * refusals and dropped packets with the reason; one line of text each, as
  * "suci DEBUG peer lost node=1 peer=0 ...". -1 ends the log. At most 1,000 lines per second and
  * node. The descriptor stays the program's: end the log before closing it. Where it would block, as
- * a full pipe, lines are left out. Errors: SUCI_E_LOG_TAKEN. Blocks: no. Threads: any. */
+ * a full pipe, or has no reader any more, lines are left out. Errors: SUCI_E_LOG_TAKEN. Blocks: no.
+ * Threads: any. */
 int suci_log_to(int fd);
 
 /* Gives the node ID that `suci run` gave to this process (SUCI_ID). Errors: SUCI_E_NOT_FOUND: the

@@ -674,6 +674,14 @@ static void logs(void)
     text[got] = 0;
     check(strncmp(text, "suci DEBUG node opened node=3 ", 30) == 0);
     close(ends[0]);
+    /* SIGPIPE would end the program. */
+    check(pipe(ends) == 0);
+    close(ends[0]);
+    must(suci_log_to(ends[1]));
+    node = open_node(3, 0);
+    must(suci_node_free(node));
+    must(suci_log_to(-1));
+    close(ends[1]);
 }
 
 int main(void)
