@@ -20,6 +20,9 @@ use crate::error::{self, Result};
 /// page of 4 KiB.
 const MOST_XDP_MTU: u32 = 4_096 - 256 - 14;
 
+/// The name that Linux gives the interface of 127.0.0.1 and ::1.
+const LOOPBACK: &str = "lo";
+
 /// Sources of time whose reading needs no call of the kernel.
 const FAST_CLOCKS: [&str; 4] = [
     "tsc",
@@ -80,6 +83,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode> {
     let all = interfaces::all();
     findings.push(af_xdp(&all));
     findings.extend(all.iter().map(interface));
+    findings.extend(without_network(&all));
     findings.push(processors());
     findings.extend(clock());
     error::print(format_args!("{}", shown(args.json, &findings)))?;
@@ -200,6 +204,10 @@ fn interface(interface: &Interface) -> Finding {
         "no Ethernet"
     };
     let (state, end) = match (is_down, mtu) {
+        (true, _) if name == LOOPBACK => {
+            let remedy = "; down, so that 127.0.0.1 is not reached, as root: ip link set lo up";
+            (State::Poor, remedy.to_owned())
+        }
         (true, _) => (State::Absent, "; down".to_owned()),
         (false, ..1228) => {
             let remedy = format!(
@@ -211,6 +219,13 @@ fn interface(interface: &Interface) -> Finding {
     };
     let text = format!("{kind}, MTU {mtu}{end}");
     Finding::new(format!("interface {name}"), state, text)
+}
+
+/// A node opens its socket where no interface is up, too, but no packet of it arrives.
+fn without_network(all: &[Interface]) -> Option<Finding> {
+    let is_broken = !all.is_empty() && all.iter().all(|it| it.is_down);
+    let text = "no interface is up, so that no packet arrives, as root: ip link set lo up";
+    is_broken.then(|| Finding::new("network", State::Broken, text))
 }
 
 fn processors() -> Finding {
@@ -277,6 +292,19 @@ good    interface lo: no Ethernet, MTU 65536
 poor    interface tun0: no Ethernet, MTU 1000; too narrow for packets of 1,200 bytes, as root: ip \
                         link set tun0 mtu 1500";
         assert_eq!(shown(false, &findings), expected);
+        assert!(without_network(&all).is_none());
+    }
+
+    #[test]
+    fn loopback_that_is_down_is_told_with_its_remedy() {
+        let lo = made("lo", 65536, false, true);
+        let told = interface(&lo);
+        assert_eq!(told.state, State::Poor);
+        assert!(told.text.ends_with("as root: ip link set lo up"));
+        let other = made("eth0", 1500, true, false);
+        let last = without_network(std::slice::from_ref(&lo)).unwrap();
+        assert_eq!(last.state, State::Broken);
+        assert!(without_network(&[lo, other]).is_none());
     }
 
     #[test]

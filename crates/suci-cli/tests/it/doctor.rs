@@ -30,6 +30,29 @@ fn a_small_receive_buffer_is_told_with_its_remedy() {
     assert!(text.contains("sysctl -w net.core.rmem_max="), "{text}");
 }
 
+/// In a new namespace loopback is down: a node opens, and reaches nobody. Needs root.
+#[test]
+fn without_an_interface_that_is_up_no_node_can_work() {
+    let mut inside = program("unshare");
+    let out = output(inside.args(["--net", path(), "doctor"]));
+    let text = printed(&out);
+    assert_eq!(
+        out.status.code(),
+        Some(1),
+        "run as root: {text}{}",
+        errors(&out)
+    );
+    let told = |start: &str| {
+        let mut lines = text.lines();
+        lines.any(|line| line.starts_with(start) && line.ends_with("as root: ip link set lo up"))
+    };
+    assert!(told("broken  network: no interface is up"), "{text}");
+    assert!(
+        told("poor    interface lo: no Ethernet, MTU 65536; down"),
+        "{text}"
+    );
+}
+
 /// The folder `/sys/class/net` there is that of the outer namespace. Needs root.
 #[test]
 fn interfaces_are_those_of_the_own_network_namespace() {
