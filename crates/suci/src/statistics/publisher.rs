@@ -55,7 +55,7 @@ pub(crate) struct Publisher {
 
 /// Why a node of this user has no statistics file: the directories that could not take it.
 #[derive(Debug)]
-pub struct NoFile(Vec<(PathBuf, io::Error)>);
+pub struct NoFile(pub(super) Vec<(PathBuf, io::Error)>);
 
 impl fmt::Display for NoFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -64,18 +64,31 @@ impl fmt::Display for NoFile {
             let what = "neither /dev/shm nor /tmp is in memory";
             return write!(f, "{what}: mount /dev/shm (tmpfs), or {REMEDY}");
         }
+        let mut or = "";
         for (dir, error) in &self.0 {
             let dir = dir.display();
-            match error.kind() {
-                io::ErrorKind::PermissionDenied => write!(
-                    f,
-                    "{dir} is not this user's alone, or may not be made: remove it, or make it with mode 0700; "
-                )?,
-                io::ErrorKind::StorageFull => write!(f, "{dir}: {error}: free memory there; ")?,
-                _ => write!(f, "{dir}: {error}; ")?,
+            let remedy = match error.kind() {
+                io::ErrorKind::PermissionDenied => {
+                    write!(f, "{dir} is not this user's alone, or may not be made")?;
+                    "remove it, or make it with mode 0700"
+                }
+                kind => {
+                    write!(f, "{dir}: {error}")?;
+                    match kind {
+                        io::ErrorKind::StorageFull => "free memory there",
+                        io::ErrorKind::NotADirectory => "remove it",
+                        _ => "",
+                    }
+                }
+            };
+            if remedy.is_empty() {
+                write!(f, "; ")?;
+            } else {
+                write!(f, ": {remedy}; ")?;
+                or = "or ";
             }
         }
-        write!(f, "or {REMEDY}")
+        write!(f, "{or}{REMEDY}")
     }
 }
 

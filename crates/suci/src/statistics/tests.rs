@@ -493,3 +493,25 @@ fn a_node_does_what_is_asked_through_its_file() {
     file.prefer(NodeId(999), Mode::Response).unwrap();
     assert_eq!(modes(), [Mode::Adaptive, Mode::Response], "nobody");
 }
+
+#[test]
+fn each_text_about_a_missing_file_is_a_sentence() {
+    let text = |code| {
+        let error = io::Error::from_raw_os_error(code);
+        NoFile(vec![(PathBuf::from("/dev/shm/suci-0"), error)]).to_string()
+    };
+    let last = "name a directory in memory that is this user's by XDG_RUNTIME_DIR";
+    let full = text(libc::ENOSPC);
+    assert!(
+        full.ends_with(&format!(": free memory there; or {last}")),
+        "{full}"
+    );
+    let file = text(libc::ENOTDIR);
+    assert!(file.ends_with(&format!(": remove it; or {last}")), "{file}");
+    // No remedy stands before "or".
+    let read_only = text(libc::EROFS);
+    assert!(
+        read_only.ends_with(&format!("(os error 30); {last}")),
+        "{read_only}"
+    );
+}
