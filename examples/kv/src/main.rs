@@ -47,8 +47,10 @@ async fn serve(address: SocketAddr) -> Result<(), Failure> {
             continue;
         };
         if let Some(reply) = answer(&mut store, &request) {
-            // A client that takes no replies, or that left, gets none; the others do.
-            if let Err(error) = node.send(request.from, request.reply(reply)?) {
+            // A client that takes no replies, that left, or that made no call gets none; the others
+            // do.
+            let reply = request.reply(reply);
+            if let Err(error) = reply.and_then(|reply| node.send(request.from, reply)) {
                 eprintln!("no reply to {}: {error}", request.from);
             }
         }
