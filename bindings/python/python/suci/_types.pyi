@@ -1,0 +1,14 @@
+"""Types of arguments, for checkers alone."""
+
+import os
+from typing import Tuple, Union
+
+from typing_extensions import Buffer, TypeAlias
+
+#: Any contiguous memory: bytes, bytearray, memoryview, array.array, numpy.ndarray.
+ReadableBuffer: TypeAlias = Buffer
+#: Any contiguous memory that may be written to.
+WritableBuffer: TypeAlias = Buffer
+#: "127.0.0.1:7000", "[::1]:7000", or a pair of a numeric host and a port.
+Address: TypeAlias = Union[str, Tuple[str, int]]
+Path: TypeAlias = Union[str, "os.PathLike[str]"]

@@ -1,0 +1,54 @@
+//! Waits: without the interpreter, and ended by signals.
+
+use crate::buffer;
+use crate::error::raise;
+use crate::node::is_ending;
+use pyo3::prelude::*;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+use suci::{Error, SharedNode};
+
+/// A wait comes back to the interpreter this often, so that the handlers of signals run (^C), and
+/// buffers that Suci has released are given back.
+const SLICE: Duration = Duration::from_millis(50);
+
+/// Waits for `future`, for at most `limit`. Returns nothing when that is over. Other threads of the
+/// interpreter run meanwhile.
+pub(crate) fn wait<T: Send>(
+    py: Python<'_>,
+    node: &SharedNode,
+    limit: Option<Duration>,
+    future: impl Future<Output = Result<T, Error>> + Send,
+) -> PyResult<Option<T>> {
+    let mut future = pin!(future);
+    // Mostly a message or room is there.
+    let mut no_waker = Context::from_waker(Waker::noop());
+    if let Poll::Ready(done) = future.as_mut().poll(&mut no_waker) {
+        return done.map(Some).map_err(|error| raise(py, &error));
+    }
+    let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
+    loop {
+        let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+        let slice = left.map_or(SLICE, |left| left.min(SLICE));
+        let poll = |cx: &mut Context<'_>| future.as_mut().poll(cx);
+        let polled = py.detach(|| suci::sockets::block_on(node, Some(slice), poll));
+        buffer::release(py);
+        match polled {
+            Ok(Some(Ok(done))) => return Ok(Some(done)),
+            // The exit handler closed the node. A daemon thread must not print that while the
+            // interpreter goes away, so it stays here, as the interpreter itself would have it.
+            Ok(Some(Err(Error::Closed))) if is_ending() => py.detach(|| {
+                loop {
+                    std::thread::park();
+                }
+            }),
+            Ok(Some(Err(error))) | Err(error) => return Err(raise(py, &error)),
+            Ok(None) => {}
+        }
+        py.check_signals()?;
+        if left.is_some_and(|left| left <= slice) {
+            return Ok(None);
+        }
+    }
+}
