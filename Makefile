@@ -21,6 +21,8 @@ NET    ?=
 ROUNDS ?= 9
 SHARD  ?=
 TIMES  ?= 200
+PYTHON ?= python3
+TARGET := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 
 # cargo-deny parses metadata for a second; optimising it would cost minutes of building. Tests get it in their last
 # step: its build fills idle cores meanwhile.
@@ -47,7 +49,7 @@ BENCH_FILES := /usr/bin/gcc:gcc /usr/include/zmq.h:libzmq3-dev /usr/include/rdma
 # rustup puts its commands there; a shell that was open before does not know.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
-.PHONY: advisories install deb help setup setup-build setup-rust setup-host setup-bench setup-preload setup-deny setup-mutants prolog demo test nightly sim fuzz bench bench-report doc ladders mutants show soak conformance-shmem evaluate-suci evaluate-dse evaluate-cdp evaluate-cores
+.PHONY: advisories install deb help setup setup-build setup-rust setup-host setup-bench setup-preload setup-deny setup-mutants prolog python demo test nightly sim fuzz bench bench-report doc ladders mutants show soak conformance-shmem evaluate-suci evaluate-dse evaluate-cdp evaluate-cores
 
 help: ## This list
 	@echo "make TARGET, where TARGET is"
@@ -124,6 +126,23 @@ setup-mutants:
 prolog: setup-rust setup-host ## library(suci) for SWI-Prolog: built, tested, and used by its example
 	@echo "== prolog: library(suci) installed as a pack, its tests and its programs"
 	$(XTASK) prolog
+
+python: setup-rust ## The Python package: its wheel (bindings/python/dist), tested in a new environment
+	@echo "== python: the command suci, which goes into the wheel"
+	$(CARGO) build --release --locked --bin suci
+	@mkdir -p bindings/python/_suci.data/scripts
+	@strip -o bindings/python/_suci.data/scripts/suci "$(TARGET)/release/suci"
+	@echo "== python: a virtual environment in $(TARGET)/python, with what PyPI has for the tests"
+	@$(PYTHON) -m venv --clear "$(TARGET)/python" || \
+	  { echo "no venv here: install it (Debian: python3-venv), or set PYTHON" >&2; exit 1; }
+	"$(TARGET)/python/bin/pip" install -q -r bindings/python/requirements.txt
+	@echo "== python: the wheel"
+	rm -rf bindings/python/dist
+	"$(TARGET)/python/bin/maturin" build --release -m bindings/python/Cargo.toml \
+	  -i "$(TARGET)/python/bin/python" -o bindings/python/dist --target-dir "$(TARGET)"
+	"$(TARGET)/python/bin/pip" install -q --no-index --no-deps bindings/python/dist/*.whl
+	@echo "== python: the tests"
+	cd bindings/python && "$(TARGET)/python/bin/python" -m pytest -q
 
 demo: setup-rust ## Four processes, all to all: a file to everyone, then figures beside TCP
 	@echo "== demo: building the release command, then running the demonstration"
