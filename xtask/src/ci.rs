@@ -207,7 +207,11 @@ fn command(command: &mut Command) -> Result<()> {
 
 fn format() -> Result<()> {
     cargo(&["fmt", "--all", "--", "--check"])?;
-    for apart in ["fuzz/Cargo.toml", "bench/contenders/Cargo.toml"] {
+    for apart in [
+        "fuzz/Cargo.toml",
+        "bench/contenders/Cargo.toml",
+        "bindings/python/Cargo.toml",
+    ] {
         cargo(&["fmt", "--all", "--manifest-path", apart, "--", "--check"])?;
     }
     Ok(())

@@ -89,7 +89,12 @@ pub fn check() -> Result<()> {
     for name in PROTOCOL {
         wrong.extend(protocol(name, &root.join("crates").join(name).join("src"))?);
     }
-    let apart = ["xtask/src", "bench/src", "bench/contenders/src"];
+    let apart = [
+        "xtask/src",
+        "bench/src",
+        "bench/contenders/src",
+        "bindings/python/src",
+    ];
     let mut dirs = Vec::from(apart.map(|dir| root.join(dir)));
     for several in ["crates", "examples"] {
         for entry in std::fs::read_dir(root.join(several)).context(several)? {
