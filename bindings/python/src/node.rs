@@ -12,7 +12,7 @@ use crate::message::{Message, Sending, sending};
 use crate::peer::Peer;
 use crate::settings;
 use crate::stats;
-use crate::wait::wait;
+use crate::wait::{wait, wait_to_send};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyMemoryView, PyTuple};
 use std::collections::VecDeque;
@@ -20,6 +20,7 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
+use suci::sockets::Attendance;
 use suci::{ChannelId, Error, Filter, Next, NodeId, ReceiveBuffer, SharedNode};
 
 /// How long a node that the program does not close waits for what it accepted.
@@ -38,6 +39,8 @@ pub(crate) struct Core {
     /// Messages that a call gave back, because they did not fit its buffer. They come first.
     returned: Mutex<VecDeque<suci::Message>>,
     has_returned: AtomicBool,
+    /// The next send is probably an answer to what was received: its own thread transmits it.
+    answers: AtomicBool,
     pub(crate) process: u32,
 }
 
@@ -51,12 +54,26 @@ impl Core {
             closed: AtomicBool::new(false),
             returned: Mutex::default(),
             has_returned: AtomicBool::new(false),
+            answers: AtomicBool::new(true),
             process: std::process::id(),
         });
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
         open.retain(|core| core.strong_count() > 0);
         open.push(Arc::downgrade(&core));
         core
+    }
+
+    /// Begins a send. The first one after a receive leaves by the thread of its caller, without a
+    /// hop to the I/O thread. Those that follow are left to the I/O thread, where they share
+    /// packets.
+    pub(crate) fn begin_send(&self) -> Option<Attendance<'_>> {
+        let answers = self.answers.swap(false, Ordering::Relaxed);
+        answers.then(|| Attendance::begin(&self.shared)).flatten()
+    }
+
+    /// Notes that something was received.
+    pub(crate) fn received(&self) {
+        self.answers.store(true, Ordering::Relaxed);
     }
 
     /// Notes that the node is being closed. Returns false if it was before.
@@ -214,6 +231,7 @@ impl Node {
             None => wait(py, node, limit, node.recv_async())?,
             Some(filter) => wait(py, node, limit, node.recv_from_async(filter))?,
         };
+        self.core.received();
         received.ok_or_else(|| timed_out(py, "no message came", limit))
     }
 }
@@ -345,9 +363,12 @@ impl Node {
     ) -> PyResult<()> {
         let to = node_id(dest, "dest")?;
         let Sending { message, .. } = sending(data, options)?;
-        let sent = self.core.shared.send(to, message).or_raise(py);
+        let sent = py.detach(|| {
+            let _attendance = self.core.begin_send();
+            self.core.shared.send(to, message)
+        });
         buffer::release(py);
-        sent
+        sent.or_raise(py)
     }
 
     /// Sends one payload to many nodes, and holds it once. Waits while a queue is full. Returns a
@@ -390,9 +411,12 @@ impl Node {
     ) -> PyResult<Message> {
         let to = node_id(dest, "dest")?;
         let Sending { message, limit } = sending(data, options)?;
-        let node = &self.core.shared;
-        let calling = node.call_async(to, message, limit.unwrap_or(FOREVER));
-        let reply = wait(py, node, None, calling);
+        let calling = self
+            .core
+            .shared
+            .call_async(to, message, limit.unwrap_or(FOREVER));
+        self.core.received();
+        let reply = wait_to_send(py, &self.core, None, calling);
         buffer::release(py);
         let reply = reply?.ok_or_else(|| timed_out(py, "no reply came", limit))?;
         Ok(Message::new(reply))
@@ -494,6 +518,7 @@ impl Node {
         }
         let node = &self.core.shared;
         let next = wait(py, node, limit, node.next_async())?;
+        self.core.received();
         let next = next.ok_or_else(|| timed_out(py, "no message or event came", limit))?;
         next_object(py, next)
     }
@@ -664,8 +689,8 @@ impl Node {
         sending: Sending,
     ) -> PyResult<()> {
         let Sending { message, limit } = sending;
-        let node = &self.core.shared;
-        let sent = wait(py, node, limit, node.send_async(to, message));
+        let sending = self.core.shared.send_async(to, message);
+        let sent = wait_to_send(py, &self.core, limit, sending);
         buffer::release(py);
         match sent? {
             Some(()) => Ok(()),

@@ -106,6 +106,7 @@ impl Operations {
         Operation {
             key,
             waker: Waker::from(Arc::new(KeyWaker { key, woken })),
+            sends: None,
             work: Mutex::new(Some(Box::pin(work))),
         }
     }
@@ -116,6 +117,7 @@ impl Operations {
             core.shared.send_async(to, message).await?;
             Ok(Outcome::Nothing)
         })
+        .that_sends(&self.core)
     }
 }
 
@@ -142,6 +144,7 @@ impl Operations {
             return Err(raise(py, &Error::Forked));
         }
         buffer::release(py);
+        self.core.received();
         Ok(self.woken.take())
     }
 
@@ -181,11 +184,12 @@ impl Operations {
         let to = node_id(dest, "dest")?;
         let Sending { message, limit } = sending(data, options)?;
         let core = Arc::clone(&self.core);
-        Ok(self.begin(async move {
+        let calling = async move {
             let limit = limit.unwrap_or(FOREVER);
             let reply = core.shared.call_async(to, message, limit).await?;
             Ok(Outcome::Message(reply))
-        }))
+        };
+        Ok(self.begin(calling).that_sends(&self.core))
     }
 
     #[pyo3(signature = (source=None, channel=None))]
@@ -250,8 +254,22 @@ impl Operations {
 pub(crate) struct Operation {
     key: u64,
     waker: Waker,
+    /// The node of an operation that sends.
+    sends: Option<Arc<Core>>,
     /// Nothing once it is over.
     work: Mutex<Option<Work>>,
+}
+
+impl Operation {
+    fn that_sends(mut self, core: &Arc<Core>) -> Self {
+        self.sends = Some(Arc::clone(core));
+        self
+    }
+
+    fn take_work(&self) -> Option<Work> {
+        let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
+        work.take()
+    }
 }
 
 #[pymethods]
@@ -265,19 +283,26 @@ impl Operation {
     /// Returns the result, or Ellipsis (PENDING) while there is none; its key is among those of
     /// `woken` when it is worth to ask again.
     fn poll<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(going_on) = work.as_mut() else {
+        // The lock is not held meanwhile: a thread that waits for it would keep this one out of the
+        // interpreter.
+        let Some(mut work) = self.take_work() else {
             return Err(pyo3::exceptions::PyRuntimeError::new_err(
                 "this operation is over: begin another one",
             ));
         };
-        let polled = going_on
-            .as_mut()
-            .poll(&mut Context::from_waker(&self.waker));
+        let mut poll = || work.as_mut().poll(&mut Context::from_waker(&self.waker));
+        let polled = match &self.sends {
+            Some(core) => py.detach(|| {
+                // At its end the message leaves by this thread.
+                let _attendance = core.begin_send();
+                poll()
+            }),
+            None => poll(),
+        };
         let Poll::Ready(outcome) = polled else {
+            *self.work.lock().unwrap_or_else(PoisonError::into_inner) = Some(work);
             return Ok(py.Ellipsis().into_bound(py));
         };
-        *work = None;
         drop(work);
         buffer::release(py);
         match outcome.or_raise(py)? {
@@ -290,12 +315,7 @@ impl Operation {
 
     /// Gives the operation up. What it waited for stays for others.
     fn cancel(&self, py: Python<'_>) {
-        let work = self
-            .work
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        drop(work);
+        drop(self.take_work());
         buffer::release(py);
     }
 }

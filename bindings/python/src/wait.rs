@@ -2,9 +2,9 @@
 
 use crate::buffer;
 use crate::error::raise;
-use crate::node::is_ending;
+use crate::node::{Core, is_ending};
 use pyo3::prelude::*;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use suci::{Error, SharedNode};
@@ -22,11 +22,41 @@ pub(crate) fn wait<T: Send>(
     future: impl Future<Output = Result<T, Error>> + Send,
 ) -> PyResult<Option<T>> {
     let mut future = pin!(future);
-    // Mostly a message or room is there.
+    // Mostly a message is there.
     let mut no_waker = Context::from_waker(Waker::noop());
-    if let Poll::Ready(done) = future.as_mut().poll(&mut no_waker) {
-        return done.map(Some).map_err(|error| raise(py, &error));
+    match future.as_mut().poll(&mut no_waker) {
+        Poll::Ready(done) => done.map(Some).map_err(|error| raise(py, &error)),
+        Poll::Pending => go_on(py, node, limit, future),
     }
+}
+
+/// As [`wait`], for a call that sends, and mostly finds room at once.
+pub(crate) fn wait_to_send<T: Send>(
+    py: Python<'_>,
+    core: &Core,
+    limit: Option<Duration>,
+    future: impl Future<Output = Result<T, Error>> + Send,
+) -> PyResult<Option<T>> {
+    let mut future = pin!(future);
+    let begun = py.detach(|| {
+        // At its end the message leaves by this thread.
+        let _attendance = core.begin_send();
+        let mut no_waker = Context::from_waker(Waker::noop());
+        future.as_mut().poll(&mut no_waker)
+    });
+    match begun {
+        Poll::Ready(done) => done.map(Some).map_err(|error| raise(py, &error)),
+        Poll::Pending => go_on(py, &core.shared, limit, future),
+    }
+}
+
+/// Goes on with a wait that found nothing at once.
+fn go_on<T: Send>(
+    py: Python<'_>,
+    node: &SharedNode,
+    limit: Option<Duration>,
+    mut future: Pin<&mut (impl Future<Output = Result<T, Error>> + Send)>,
+) -> PyResult<Option<T>> {
     let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
     loop {
         let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));

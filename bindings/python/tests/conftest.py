@@ -46,7 +46,7 @@ def wait_until(condition, what="the condition"):
 def python(program, *arguments, **options):
     """Runs a program of its own, and returns what it did."""
     options.setdefault("timeout", 60)
-    command = [sys.executable, "-X", "faulthandler", "-c", program, *map(str, arguments)]
+    command = [sys.executable, "-X", "faulthandler", "-W", "ignore", "-c", program, *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, **options)
 
 
