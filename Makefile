@@ -130,8 +130,8 @@ prolog: setup-rust setup-host ## library(suci) for SWI-Prolog: built, tested, an
 python: setup-rust ## The Python package: its wheel (bindings/python/dist), tested in a new environment
 	@echo "== python: the command suci, which goes into the wheel"
 	$(CARGO) build --release --locked --bin suci
-	@mkdir -p bindings/python/_suci.data/scripts
-	@strip -o bindings/python/_suci.data/scripts/suci "$(TARGET)/release/suci"
+	@mkdir -p bindings/python/suci._suci.data/scripts
+	@strip -o bindings/python/suci._suci.data/scripts/suci "$(TARGET)/release/suci"
 	@echo "== python: a virtual environment in $(TARGET)/python, with what PyPI has for the tests"
 	@$(PYTHON) -m venv --clear "$(TARGET)/python" || \
 	  { echo "no venv here: install it (Debian: python3-venv), or set PYTHON" >&2; exit 1; }

@@ -18,7 +18,8 @@ use pyo3::types::{PyDict, PyList, PyMemoryView, PyTuple};
 use std::collections::VecDeque;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::thread::ThreadId;
 use std::time::Duration;
 use suci::sockets::Attendance;
 use suci::{ChannelId, Error, Filter, Next, NodeId, ReceiveBuffer, SharedNode};
@@ -113,17 +114,20 @@ impl Drop for Core {
     }
 }
 
-/// The interpreter ends: its other threads are daemons.
-static IS_ENDING: AtomicBool = AtomicBool::new(false);
+/// The thread in which the interpreter ends. Its other threads are daemons.
+static ENDS_IN: OnceLock<ThreadId> = OnceLock::new();
 
-pub(crate) fn is_ending() -> bool {
-    IS_ENDING.load(Ordering::Acquire)
+/// Whether the interpreter ends in another thread.
+pub(crate) fn ends_elsewhere() -> bool {
+    let here = || std::thread::current().id();
+    ENDS_IN.get().is_some_and(|thread| *thread != here())
 }
 
 /// Closes all nodes: called before the interpreter ends.
 #[pyfunction]
 pub(crate) fn close_all(py: Python<'_>) {
-    IS_ENDING.store(true, Ordering::Release);
+    // Called once.
+    let _ = ENDS_IN.set(std::thread::current().id());
     let open = std::mem::take(&mut *OPEN.lock().unwrap_or_else(PoisonError::into_inner));
     let open: Vec<_> = open.iter().filter_map(Weak::upgrade).collect();
     py.detach(|| {

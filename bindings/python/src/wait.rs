@@ -2,7 +2,7 @@
 
 use crate::buffer;
 use crate::error::raise;
-use crate::node::{Core, is_ending};
+use crate::node::{Core, ends_elsewhere};
 use pyo3::prelude::*;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
@@ -68,7 +68,7 @@ fn go_on<T: Send>(
             Ok(Some(Ok(done))) => return Ok(Some(done)),
             // The exit handler closed the node. A daemon thread must not print that while the
             // interpreter goes away, so it stays here, as the interpreter itself would have it.
-            Ok(Some(Err(Error::Closed))) if is_ending() => py.detach(|| {
+            Ok(Some(Err(Error::Closed))) if ends_elsewhere() => py.detach(|| {
                 loop {
                     std::thread::park();
                 }

@@ -122,11 +122,19 @@ node.send(0, bytearray(300_000))
         "import gc; node = [node]; node.append(node); del node; gc.collect()",
         "threading.Thread(target=node.recv, daemon=True).start()",
         "node.peer(0); view = memoryview(b''); node.close(0)",
+        "late.append(node)",
     ],
 )
 def test_every_end_of_the_interpreter(end):
     program = f"""
-import contextlib, threading, suci
+import atexit, contextlib, threading
+late = []
+def receive_late():
+    if late:
+        with contextlib.suppress(suci.Closed):
+            late[0].recv()
+atexit.register(receive_late)  # runs after the package has closed its nodes
+import suci
 node = suci.Node(1)
 node.add_peer(0, "127.0.0.1:1")
 node.send(0, bytearray(300_000))
