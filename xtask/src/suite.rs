@@ -126,10 +126,10 @@ pub(crate) fn check() -> Result<()> {
     run(LIMIT, &[])
 }
 
-/// The same tests with everything of which [`check`] has a selection.
+/// Runs the tests with everything of which `make test` has a selection.
 ///
 /// # Errors
-/// As [`check`].
+/// The build fails, or a program fails or takes too long.
 pub fn nightly() -> Result<()> {
     run(LIMIT_OF_EVERYTHING, &EVERYTHING)
 }

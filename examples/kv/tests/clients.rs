@@ -1,4 +1,5 @@
 //! A server and 500 clients, some of whose calls are cancelled.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
