@@ -11,13 +11,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use suci_proto::security::Security;
-use toy_cipher::{RecordingHandshakes, SealLedger};
 use suci_proto::time::{Duration, Instant};
 use suci_proto::types::{ChannelId, Ecn, Incarnation, Kind, NodeId};
 use suci_proto::{
     Arrival, Config, Engine, Event, Identity, Message, Outgoing, Renewal, RouteQuery,
     TransmitResult, Unreachable, wire,
 };
+use toy_cipher::{RecordingHandshakes, SealLedger};
 
 const CHANNELS: u8 = 4;
 const MTU: usize = 1_472;
