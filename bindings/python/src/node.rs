@@ -477,7 +477,11 @@ impl Node {
             None => node.try_recv(),
             Some(filter) => node.try_recv_from(filter),
         };
-        Ok(received.or_raise(py)?.map(Message::new))
+        let received = received.or_raise(py)?;
+        if received.is_some() {
+            self.core.received();
+        }
+        Ok(received.map(Message::new))
     }
 
     /// Waits for the next message and copies it into `buffer`, writable contiguous memory such as a
@@ -534,6 +538,9 @@ impl Node {
             return next_object(py, Next::Message(message)).map(Some);
         }
         let next = self.core.shared.try_next().or_raise(py)?;
+        if next.is_some() {
+            self.core.received();
+        }
         next.map(|next| next_object(py, next)).transpose()
     }
 

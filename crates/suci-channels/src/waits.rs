@@ -45,6 +45,7 @@ impl From<Held> for WaitReason {
             Held::Pacing => Self::Pacing,
             Held::Credit => Self::SocketCredit,
             Held::Cap => Self::Cap,
+            Held::Dismissed => Self::Link,
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The sender's half: which packet numbers may be used, for what, and when BLOCKED is due.
+//! The credit that a peer gives for its socket: which packet numbers may be used, for what, and when
+//! BLOCKED is due. What it is charged for a packet. The receiver's half is the engine's.
 
 use crate::limits::{
     CONTROL_CHARGE, CONTROL_PACKET, CREDIT_LAPSE, DATA_CHARGE, ETHERNET_MTU, EXTRA_PAUSE,
@@ -79,7 +80,7 @@ const BLOCKED_MAX: Duration = Duration::from_secs(1);
 const BLOCKED_MIN: Duration = Duration::from_millis(1);
 
 /// Shortest time between two reports that the credit is used up: a few of them fit into the
-/// receiver's period (`WATCH` in `credit/need.rs`).
+/// receiver's period (`WATCH` in `suci-proto/src/credit/need.rs`).
 const USED_UP_REPEAT: Duration = Duration::from_millis(50);
 
 /// Pause between ack-eliciting packets sent only to keep the grant alive.

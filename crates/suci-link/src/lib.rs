@@ -1,4 +1,5 @@
-//! The parts of a connection of Suci, as pure state machines: no sockets, clocks, threads.
+//! One connection of Suci, as a pure state machine: no sockets, clocks, threads. [`link`] composes
+//! its parts:
 //!
 //! | part | question it answers |
 //! |---|---|
@@ -7,7 +8,9 @@
 //! | [`congestion`], [`pacer`], [`rate_cap`] | how much may be in flight, how fast may it go? |
 //! | [`ack`] | what did we receive, and when do we say so? |
 //! | [`pmtu`] | how large may a packet be? |
+//! | [`credit`] | what has the peer's socket room for? |
 //! | [`security`] | under which key is a packet sealed? |
+//! | [`train`] | which packets are under construction? |
 //!
 //! Each takes values and `now` and returns decisions. None knows of other peers.
 #![forbid(unsafe_code)]

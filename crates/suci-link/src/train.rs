@@ -477,8 +477,8 @@ impl Train {
 pub struct Transmit<'a> {
     /// The destination.
     pub dest: SocketAddr,
-    /// The address of this host that the packets leave from, as in the arrivals;
-    /// `None` if the system chooses.
+    /// The address of this host that the packets leave from, as in
+    /// [`Arrival`](crate::arrival::Arrival); `None` if the system chooses.
     pub source: Option<IpAddr>,
     /// The mark to send it with.
     pub ecn: Ecn,

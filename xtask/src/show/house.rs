@@ -12,11 +12,6 @@ use crate::{bench, exec, guards, prose, source};
 
 pub(super) const LINES: &[Line] = &[
     Line {
-        name: "code-proto",
-        must: "link, channels and engine have at most 19,500 lines of code outside tests",
-        run: |_| protocol(),
-    },
-    Line {
         name: "code-suci",
         must: "suci has at most 8,300 lines of code outside tests",
         run: |_| {
@@ -45,12 +40,6 @@ pub(super) const LINES: &[Line] = &[
         run: halo,
     },
 ];
-
-/// The sizes of the protocol's crates, which a newcomer reads.
-fn protocol() -> Result<Figure> {
-    let (all, text) = size_of_protocol()?;
-    Ok(Figure::new(all <= 19_500, text))
-}
 
 /// Returns the lines of code of the protocol's crates together, and a text with each.
 pub(super) fn size_of_protocol() -> Result<(usize, String)> {

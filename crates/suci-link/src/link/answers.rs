@@ -140,8 +140,7 @@ impl Link {
     }
 
     /// Does what is due: asks for a first sign of life, and handles the loss timer or the probe
-    /// timer. `repeats`: a probe may repeat what
-    /// is in flight. Returns what was done.
+    /// timer. `repeats`: a probe may repeat what is in flight. Returns what was done.
     pub fn on_timeout(
         &mut self,
         now: Instant,

@@ -23,7 +23,7 @@ const BLOCKED_ROOM: usize = 40;
 /// Bound of padding in a packet that is shorter than its train's segments. A packet that would need
 /// more ends the train instead. More room is left only if a message with a long header of its own
 /// did not fit.
-const PADDING_LIMIT: usize = 288;
+pub const PADDING_LIMIT: usize = 288;
 
 /// A packet under construction.
 #[derive(Clone, Copy, Debug, Default)]

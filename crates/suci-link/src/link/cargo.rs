@@ -24,8 +24,14 @@ pub trait Cargo {
     fn is_sendable(&mut self) -> bool;
 
     /// Returns why messages that wait cannot go; `None` if none waits.
-    fn hindrance(&mut self) -> Option<Self::Wait> {
+    fn wait_reason(&mut self) -> Option<Self::Wait> {
         None
+    }
+
+    /// Returns true if this end gave the other one's slot to another peer: nothing more is carried
+    /// to it, but what waits still counts.
+    fn is_dismissed(&self) -> bool {
+        false
     }
 
     /// Writes messages into the packet under construction, until it has `size` bytes or none may
@@ -92,9 +98,10 @@ pub trait Cargo {
         None
     }
 
-    /// Returns the bytes that wait for credit, and the limit of memory credit that they know.
+    /// Returns the bytes that wait for credit, at least one, and the limit of memory credit that
+    /// they know. With none the peer would believe that only control packets wait.
     fn waiting(&self) -> (u64, u64) {
-        (0, 0)
+        (1, 0)
     }
 
     /// Returns true if messages wait for the peer's memory.
@@ -118,7 +125,7 @@ pub trait Cargo {
 
 /// A session, as its link sees it: who receives what came, and learns the fate of what was sent.
 /// What it has no use for, it may leave to the defaults.
-pub trait Consignee: Fate {
+pub trait Consignee: Cargo + Fate {
     /// Takes messages, or a part of one. Returns true if the acknowledgement may wait for later
     /// messages.
     ///
@@ -140,11 +147,6 @@ pub trait Consignee: Fate {
         Ok(())
     }
 
-    /// Returns true if the session is over, and the link only repeats its last answers.
-    fn is_over(&self) -> bool {
-        false
-    }
-
     /// Takes the peer's limit of memory. Returns true if it rose.
     fn on_memory(&mut self, _limit: u64) -> bool {
         false
@@ -161,8 +163,9 @@ pub trait Consignee: Fate {
     /// Learns the mode of the peer's traffic.
     fn on_mode(&mut self, _mode: Mode) {}
 
-    /// Learns the least round trip of the path.
-    fn on_round_trip(&mut self, _least: Duration) {}
+    /// Learns that the peer acknowledged packets, after it learnt what was in them, and the least
+    /// round trip of the path.
+    fn on_ack(&mut self, _least: Duration) {}
 
     /// Learns that the path moved. Returns what is known of the new one: the UDP payload that it
     /// carries, if the system can tell; the outer `None` if that was not asked yet.

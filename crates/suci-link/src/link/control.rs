@@ -11,7 +11,7 @@ use crate::wire::{Blocked, EXTENSION_MODE, Frame, Mode};
 /// In Throughput mode, a packet carries a PING only after this many packets without one. If that
 /// many came before, the last packet of the queue carries one, too. The acknowledgement of a long
 /// message's end then waits for no timer, and a single message causes no extra packets.
-pub const PING_EVERY: u64 = 8;
+pub(super) const PING_EVERY: u64 = 8;
 
 impl Link {
     /// Returns the MODE that must be sent to the peer, and its number. Number 0 is the parameter of
@@ -29,7 +29,7 @@ impl Link {
     /// Returns true if an ack-eliciting packet of control frames may be sent. Otherwise it waits
     /// until one of those in flight is acknowledged or lost, or the probe timer gives the oldest
     /// one up. No deadlock is possible: packets in flight have a timer.
-    pub fn may_elicit(&self) -> bool {
+    pub(super) fn may_elicit(&self) -> bool {
         self.recovery.control_in_flight() < MAX_CONTROL
     }
 
@@ -38,7 +38,7 @@ impl Link {
     /// numbers for questions that cross, neither could answer the other for a while. After a probe
     /// timeout the question is probably lost, so another one may go. No deadlock is possible:
     /// questions have a timer.
-    pub fn may_ask(&self) -> bool {
+    pub(super) fn may_ask(&self) -> bool {
         self.pending.probes > 0
             || !self.recovery.has_eliciting_in_flight()
             || !self
@@ -49,7 +49,7 @@ impl Link {
 
     /// Returns true if frames wait that may use the reserve of socket credit: acknowledgements, and
     /// frames of credit, probes and closing.
-    pub fn wants_reserve(&self, now: Instant) -> bool {
+    pub(super) fn wants_reserve(&self, now: Instant) -> bool {
         let asks = || self.pending.asks() || self.credit.needs_blocked(now);
         let elicits = || {
             self.pending.answers() || self.credit.return_is_urgent() || (asks() && self.may_ask())
@@ -72,7 +72,13 @@ impl Link {
     ///
     /// In Throughput mode a PING comes only after [`PING_EVERY`] packets, or half of the window if
     /// that is less: a quarter of a small window is only a few packets.
-    pub fn wants_ping(&self, now: Instant, number: PacketNumber, data: bool, last: bool) -> bool {
+    pub(super) fn wants_ping(
+        &self,
+        now: Instant,
+        number: PacketNumber,
+        data: bool,
+        last: bool,
+    ) -> bool {
         if self.pending.ping {
             return true;
         }
@@ -101,7 +107,7 @@ impl Link {
     }
 
     /// Returns how many packets of `size` may be sent before the window requires a PING.
-    pub fn packets_before_ping(&self, size: u64) -> u64 {
+    pub(super) fn packets_before_ping(&self, size: u64) -> u64 {
         self.bytes_before_ping(size, self.ping_part(size)) / size
     }
 

@@ -28,7 +28,7 @@ const OLD: u64 = 32;
 
 /// The recent delivery rate, and whether it bounds the pace.
 #[derive(Clone, Debug, Default)]
-pub struct CwndValidation {
+pub(super) struct CwndValidation {
     /// Highest rate in bytes per second, by spans.
     rates: RecentMax<u64>,
     span_ends: Instant,
@@ -38,7 +38,7 @@ pub struct CwndValidation {
 
 impl CwndValidation {
     /// Takes a sample of the delivery rate.
-    pub fn on_sample(&mut self, now: Instant, rtt: &Rtt, sample: &RateSample) {
+    pub(super) fn on_sample(&mut self, now: Instant, rtt: &Rtt, sample: &RateSample) {
         if sample.delivered < BULK {
             return;
         }
@@ -50,12 +50,12 @@ impl CwndValidation {
     }
 
     /// Notes that the sender ran out of messages or credit.
-    pub fn on_short(&mut self) {
+    pub(super) fn on_short(&mut self) {
         self.unvalidated = true;
     }
 
     /// Notes that the window is full: it limits the sender now.
-    pub fn on_full_window(&mut self) {
+    pub(super) fn on_full_window(&mut self) {
         self.unvalidated = false;
     }
 
@@ -63,7 +63,7 @@ impl CwndValidation {
     /// detects a path that became faster, and a quarter more for each span without a sample. A
     /// receiver that answered late makes the path look slow, and at that pace too little may be in
     /// flight for another sample. `None` while the window is the limit, or no rate is known.
-    pub fn bound(&self, now: Instant, rtt: &Rtt) -> Option<u64> {
+    pub(super) fn bound(&self, now: Instant, rtt: &Rtt) -> Option<u64> {
         let rate = self.rates.get();
         if !self.unvalidated || rate == 0 || rtt.min() >= LONG {
             return None;
@@ -77,7 +77,7 @@ impl CwndValidation {
     }
 
     /// Forgets the rates, which were measured on another path.
-    pub fn on_path_changed(&mut self) {
+    pub(super) fn on_path_changed(&mut self) {
         *self = Self::default();
     }
 }

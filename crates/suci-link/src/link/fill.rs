@@ -150,7 +150,7 @@ impl Link {
 
     /// Returns true if nothing waits behind a packet that was not filled.
     fn is_last(&self, now: Instant, contents: Contents, cargo: &mut impl Cargo) -> bool {
-        let last = !contents.leaves_some && !cargo.is_sendable() && cargo.hindrance().is_none();
+        let last = !contents.leaves_some && !cargo.is_sendable() && cargo.wait_reason().is_none();
         debug_assert!(!last || !self.wants_control(now, cargo), "{contents:?}");
         last
     }
@@ -204,10 +204,13 @@ impl Link {
         cargo: &mut C,
     ) -> Result<Permit, Option<C::Wait>> {
         if !cargo.is_sendable() {
-            return Err(cargo.hindrance());
+            return Err(cargo.wait_reason());
+        }
+        let stopped = |held: Held| Some(held.into());
+        if cargo.is_dismissed() {
+            return Err(stopped(Held::Dismissed));
         }
         let number = self.numbers.peek().ok_or(None)?;
-        let stopped = |held: Held| Some(held.into());
         if !self.credit.may_send_data(number, now) {
             return Err(stopped(Held::Credit));
         }

@@ -10,7 +10,7 @@
 //! built in one loop.
 //!
 //! The packets, and the state of the link afterwards, are the same as if [`Link::build_packet`] had
-//! built each of them; a test compares both.
+//! built each of them; the engine's tests compare both.
 
 use super::build::Contents;
 use super::fill::{Newest, Permit};

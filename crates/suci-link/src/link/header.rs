@@ -12,7 +12,7 @@ use crate::wire::{
 impl Link {
     /// Returns the bytes of each packet beside its frames.
     #[inline]
-    pub fn overhead(&self) -> usize {
+    pub(super) fn overhead(&self) -> usize {
         match self.sealing {
             None => PLAIN_OVERHEAD,
             Some(_) => SEALED_OVERHEAD,
@@ -20,30 +20,34 @@ impl Link {
     }
 
     /// Begins a train of this connection's packets.
-    pub fn begin_train(&self, to: Destination, ecn: Ecn, train: &mut Train) {
+    pub(super) fn begin_train(&self, to: Destination, ecn: Ecn, train: &mut Train) {
         train.begin(to, ecn);
         if self.sealing.is_some() {
             train.will_be_sealed();
         }
     }
 
-    /// Chooses the key of the next train, and stops sending if none may be used: the connection is
-    /// then replaced.
+    /// Chooses the key of the next train. Returns false, and stops sending, if none may be used any
+    /// more: the connection must be replaced.
     #[inline]
-    pub fn prepare_keys(&mut self, now: Instant, limit: impl FnOnce() -> PhaseLimit) {
+    pub fn prepare_keys(&mut self, now: Instant, limit: impl FnOnce() -> PhaseLimit) -> bool {
         let (Some(sealing), Some(number)) = (&mut self.sealing, self.numbers.peek()) else {
-            return;
+            return true;
         };
         match sealing.prepare(now, number, limit()) {
             Readiness::Ready => {}
             Readiness::Begins => self.pending.ping = true,
-            Readiness::UsedUp => self.numbers.use_up(),
+            Readiness::UsedUp => {
+                self.numbers.use_up();
+                return false;
+            }
         }
+        true
     }
 
     /// Writes the header of packet `number`.
     #[inline(always)]
-    pub fn write_header(&self, number: PacketNumber, train: &mut Train) {
+    pub(super) fn write_header(&self, number: PacketNumber, train: &mut Train) {
         if let Some(sealing) = &self.sealing {
             return self.write_sealed_header(number, sealing, train);
         }

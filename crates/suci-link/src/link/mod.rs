@@ -34,9 +34,8 @@ mod receive;
 mod size_bounds;
 mod undo;
 
+pub use build::PADDING_LIMIT;
 pub use cargo::{Cargo, Consignee, Cut, FrameSink, Returned, SentTrain, Written};
-pub use control::PING_EVERY;
-pub use cwnd_validation::CwndValidation;
 pub use decision::Decision;
 pub use ecn::EcnValidation;
 pub use fates::Fate;
@@ -46,8 +45,11 @@ pub use pace::Held;
 pub use path::Path;
 pub use pending::Pending;
 pub use receive::{DrainedKind, Heard};
-pub use size_bounds::SizeBounds;
-pub use undo::CongestionUndo;
+
+use control::PING_EVERY;
+use cwnd_validation::CwndValidation;
+use size_bounds::SizeBounds;
+use undo::CongestionUndo;
 
 use crate::ack::Received;
 use crate::congestion::{Controller, ControllerChoice};
@@ -114,6 +116,17 @@ pub struct Agreed {
     pub mode: Mode,
 }
 
+/// The settings of this side.
+#[derive(Clone, Copy, Debug)]
+pub struct LinkSettings {
+    /// How long acknowledgements wait.
+    pub acks: AckSettings,
+    /// Packets are marked as ECN-capable.
+    pub ecn: bool,
+    /// The checksum of plain packets covers the payload.
+    pub payload_checksum: bool,
+}
+
 impl Default for LinkSettings {
     /// Returns the settings of a link whose acknowledgements wait for at most a millisecond.
     fn default() -> Self {
@@ -126,17 +139,6 @@ impl Default for LinkSettings {
             payload_checksum: true,
         }
     }
-}
-
-/// The settings of this side.
-#[derive(Clone, Copy, Debug)]
-pub struct LinkSettings {
-    /// How long acknowledgements wait.
-    pub acks: AckSettings,
-    /// Packets are marked as ECN-capable.
-    pub ecn: bool,
-    /// The checksum of plain packets covers the payload.
-    pub payload_checksum: bool,
 }
 
 /// How long our acknowledgements wait for a packet that carries them.
@@ -203,37 +205,37 @@ pub struct Link {
     pub mode_is_wished: bool,
     /// Acknowledgements wait for a packet that carries them as long as they may. An operation of a
     /// group has several members, and the next message to this one may come some cycles later.
-    pub acks_ride: bool,
+    acks_ride: bool,
     /// Bytes of the congestion window that the next packet leaves free for messages of a higher
     /// class.
-    pub reserve: u64,
+    reserve: u64,
     /// Whether marked packets arrive.
     pub ecn: EcnValidation,
     /// Bytes of packets with messages since the last PING sent or acknowledgement received.
-    pub since_ping: u64,
+    since_ping: u64,
     /// When the last packet with a PING was sent, until it or a later one is acknowledged.
     pub pinged_at: Option<Instant>,
     /// The time until which sending waits for the pacer.
-    pub paced_until: Option<Instant>,
+    paced_until: Option<Instant>,
     /// The time until which sending waits for the program's cap, and for nothing else.
-    pub capped_until: Option<Instant>,
+    capped_until: Option<Instant>,
     /// The time until which control packets wait because even their reserve is used up.
     pub control_at: Option<Instant>,
     /// When the peer is asked for a sign of life, unless a packet of this connection came: until
     /// one does, the grant of the connection before counts, too.
     first_question_at: Option<Instant>,
     /// Whether reactions to losses may be undone.
-    pub undo: CongestionUndo,
+    undo: CongestionUndo,
     /// When the controller last began anew because packets were too large for the path.
-    pub anew_at: Option<Instant>,
+    anew_at: Option<Instant>,
     /// The last decision of the program's steering function, if there is one.
     pub steered: Option<Box<Decision>>,
     /// Bytes per second that the path delivered when last measured.
     pub delivery_rate: u64,
     /// Bounds the pace while messages or credit, and not the window, are the limit.
-    pub cwnd_validation: CwndValidation,
+    cwnd_validation: CwndValidation,
     /// True if sending last stopped for messages, credit, rate cap or `Steer`, not for the window.
-    pub app_limited: bool,
+    app_limited: bool,
     settings: LinkSettings,
     /// The packet size changed, and the owner was not told.
     resized: bool,
@@ -307,7 +309,7 @@ impl Link {
 
     /// Returns when a peer that has sent no packet of this connection is asked for one.
     #[inline]
-    pub fn first_question_at(&self) -> Option<Instant> {
+    fn first_question_at(&self) -> Option<Instant> {
         self.first_question_at
             .filter(|_| self.received.highest().is_none())
     }
@@ -399,14 +401,14 @@ impl Link {
     }
 
     /// Returns the most bytes of UDP payload that the peer's packet `number` may have.
-    pub fn longest(&self, number: PacketNumber) -> usize {
+    fn longest(&self, number: PacketNumber) -> usize {
         self.bounds.of(number, self.params.max_datagram)
     }
 
     /// Binds our packets to the size that path MTU discovery found, once the search is over, so
     /// that the peer charges only for that. Otherwise it would charge for the size that both ends
     /// can receive, though the path carries less.
-    pub fn bind_size(&mut self, now: Instant) {
+    fn bind_size(&mut self, now: Instant) {
         let Some(size) = self.mtu.found(now) else {
             return;
         };
@@ -422,7 +424,7 @@ impl Link {
 
     /// Returns the ECN mark of an ack-eliciting datagram. Other datagrams are not
     /// marked: the sender would not notice that a path drops marked ones.
-    pub fn ecn_mark(&self) -> Ecn {
+    fn ecn_mark(&self) -> Ecn {
         if self.settings.ecn && !self.ecn.is_stopped() {
             Ecn::Ect0
         } else {

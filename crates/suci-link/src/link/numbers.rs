@@ -66,7 +66,7 @@ impl Numbers {
 
     /// Moves on until only `count` numbers are left.
     pub fn leave(&mut self, count: u64) {
-        self.next = PacketNumber::MAX - count;
+        self.next = PacketNumber::MAX.saturating_sub(count);
         self.skip_at = PacketNumber::MAX;
     }
 

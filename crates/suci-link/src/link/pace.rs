@@ -18,12 +18,14 @@ pub enum Held {
     Credit,
     /// The program's cap on the rate.
     Cap,
+    /// This end gave the other one's slot to another peer.
+    Dismissed,
 }
 
 impl Link {
     /// Returns the bytes that may be in flight: the usable congestion window, or less if the
     /// program's steering function limits it.
-    pub fn window(&self, size: u64) -> u64 {
+    pub(super) fn window(&self, size: u64) -> u64 {
         self.usable_window().min(self.steered_window(size))
     }
 
@@ -34,14 +36,14 @@ impl Link {
     }
 
     /// Returns the bytes per second that the congestion controller permits.
-    pub fn network_rate(&self, now: Instant) -> Option<u64> {
+    pub(super) fn network_rate(&self, now: Instant) -> Option<u64> {
         let rate = self.congestion.pacing_rate(self.recovery.rtt())?;
         let bound = self.cwnd_validation.bound(now, self.recovery.rtt());
         Some(bound.map_or(rate, |bound| rate.min(bound)))
     }
 
     /// Returns the bytes per second at which to send, if pacing is on.
-    pub fn rate(&self, now: Instant, size: u64) -> Option<u64> {
+    pub(super) fn rate(&self, now: Instant, size: u64) -> Option<u64> {
         let network = self.network_rate(now);
         match self.steered.as_ref().and_then(|it| it.pace_for(size)) {
             Some(pace) => Some(network.map_or(pace, |rate| rate.min(pace))),
@@ -51,7 +53,7 @@ impl Link {
 
     /// Returns true if sending waits for the pacer, at the pace of the congestion controller and no
     /// lower one.
-    pub fn is_paced_by_window(&self, now: Instant) -> bool {
+    pub(super) fn is_paced_by_window(&self, now: Instant) -> bool {
         let rate = || self.rate(now, self.mtu.current() as u64);
         self.paced_until.is_some() && rate() == self.congestion.pacing_rate(self.recovery.rtt())
     }
@@ -60,7 +62,7 @@ impl Link {
     /// pacer's time had come, or an acknowledgement had. Messages must have waited for the window
     /// or the pacer.
     #[inline]
-    pub fn note_late(&mut self, now: Instant, since: Instant) {
+    pub(super) fn note_late(&mut self, now: Instant, since: Instant) {
         if now > since + OVERSLEEP && !self.app_limited {
             self.on_late(now, since);
         }
@@ -77,7 +79,7 @@ impl Link {
     }
 
     /// Returns true if the program's steering function forbids one more full packet in flight.
-    pub fn is_held(&self, size: u64) -> bool {
+    pub(super) fn is_held(&self, size: u64) -> bool {
         self.recovery.in_flight().saturating_add(size) > self.steered_window(size)
     }
 
@@ -87,7 +89,7 @@ impl Link {
     ///
     /// # Errors
     /// The limit that stops it.
-    pub fn may_send(&mut self, now: Instant, size: u64) -> Result<(), Held> {
+    pub(super) fn may_send(&mut self, now: Instant, size: u64) -> Result<(), Held> {
         if self.is_held(size) {
             return Err(Held::Steering);
         }
@@ -116,13 +118,13 @@ impl Link {
     }
 
     /// Returns true if the congestion window has no room for a packet of `size`.
-    pub fn is_full(&self, size: u64) -> bool {
+    pub(super) fn is_full(&self, size: u64) -> bool {
         self.recovery.in_flight().saturating_add(size) > self.usable_window()
     }
 
     /// Returns the congestion window without the part reserved for higher classes. At least two
     /// packets fit: with one, the controller would see a half unused window and never let it grow.
-    pub fn usable_window(&self) -> u64 {
+    pub(super) fn usable_window(&self) -> u64 {
         let window = self.congestion.window();
         let least = window.min(2 * self.mtu.current() as u64);
         window

@@ -33,7 +33,7 @@ pub enum DrainedKind {
 /// The content of packets, beside the frames that the cargo took.
 #[derive(Debug, Default)]
 pub struct Heard {
-    /// How many packets they were, and their bytes.
+    /// How many packets they were.
     pub packets: u64,
     /// Their bytes.
     pub bytes: u64,
@@ -268,7 +268,7 @@ impl Link {
             sealing.on_acked(*range.end());
         }
         self.on_ack_summary(now, in_flight, &summary);
-        cargo.on_round_trip(self.recovery.rtt().min());
+        cargo.on_ack(self.recovery.rtt().min());
         self.on_ecn_counts(now, ack.ecn.unwrap_or_default(), &summary);
         // The session that a draining connection's credit was for is over.
         if let Some(credit) = ack.credit

@@ -7,7 +7,7 @@ use crate::recovery::Recovery;
 /// Such events overlap: when all their losses prove spurious, all reactions are undone together. A
 /// confirmed loss leaves the reactions as they are.
 #[derive(Debug, Default)]
-pub struct CongestionUndo {
+pub(super) struct CongestionUndo {
     /// The count of confirmed losses at the first of the events that may be undone.
     since: Option<u64>,
 }
@@ -15,7 +15,7 @@ pub struct CongestionUndo {
 impl CongestionUndo {
     /// Notes that packets were declared lost. Returns whether this event overlaps the ones before,
     /// whose reactions may still be undone.
-    pub fn on_losses(&mut self, recovery: &Recovery) -> bool {
+    pub(super) fn on_losses(&mut self, recovery: &Recovery) -> bool {
         let confirmed = Some(recovery.confirmed());
         let overlaps = self.since == confirmed;
         self.since = confirmed;
@@ -24,7 +24,7 @@ impl CongestionUndo {
 
     /// Notes that a packet declared lost arrived after all. Returns true if that was the last of
     /// those losses.
-    pub fn on_spurious(&mut self, recovery: &Recovery) -> bool {
+    pub(super) fn on_spurious(&mut self, recovery: &Recovery) -> bool {
         let refuted = self.since == Some(recovery.confirmed()) && recovery.doubtful() == 0;
         if refuted {
             self.since = None;

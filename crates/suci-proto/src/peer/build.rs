@@ -24,7 +24,7 @@ pub(super) const OVERHEAD: usize = PLAIN_OVERHEAD + 1 + 16;
 const LONG_QUEUE: u64 = 1 << 20;
 
 /// Bytes of frames that an INIT carries at most. With its own fields the INIT stays below
-/// [`limits::MIN_MTU`].
+/// [`MIN_MTU`](suci_link::limits::MIN_MTU).
 const MAX_RIDING: usize = 900;
 
 /// The result of [`Peer::build`].
@@ -51,7 +51,8 @@ impl Peer {
         shared: &mut Shared,
     ) -> Built {
         let mut built = self.build_train(now, max_segments, outranked, train, shared);
-        if let Some(connection) = &mut self.connection
+        if built != Built::Nothing
+            && let Some(connection) = &mut self.connection
             && let Some(sealing) = &mut connection.link.sealing
         {
             train.seal(sealing);
@@ -98,9 +99,11 @@ impl Peer {
         };
         link.control_at = None;
         let config = &carried.shared.config;
-        link.prepare_keys(now, || config.phase_limit());
-        if link.numbers.peek().is_none() {
+        if !link.prepare_keys(now, || config.phase_limit()) {
             self.replace_if_used_up(now, shared);
+            return Built::Nothing;
+        }
+        if link.numbers.peek().is_none() {
             return Built::Nothing;
         }
         let may_probe = carried.carries_data;

@@ -46,6 +46,10 @@ pub(super) struct Carried<'a> {
     pub(super) carries_data: bool,
     /// The session is over: the connection only answers repeated CLOSEs.
     is_over: bool,
+    /// Messages were outstanding.
+    waited: bool,
+    /// An acknowledgement was the last one that they waited for.
+    pub(super) emptied: bool,
     pub(super) shared: &'a mut Shared,
 }
 
@@ -57,6 +61,7 @@ impl Peer {
         shared: &'a mut Shared,
     ) -> Option<(&'a mut Link, Carried<'a>)> {
         let (is_up, carries_data) = (self.is_up(), self.carries_data());
+        let waited = !self.session.outbox.is_empty();
         let connection = &mut **self.connection.as_mut()?;
         let carried = Carried {
             node: self.node,
@@ -73,6 +78,8 @@ impl Peer {
             is_up,
             carries_data,
             is_over: self.lingering.is_some(),
+            waited,
+            emptied: false,
             shared,
         };
         Some((&mut connection.link, carried))
@@ -131,10 +138,10 @@ impl Cargo for Carried<'_> {
     type Wait = WaitReason;
 
     fn is_sendable(&mut self) -> bool {
-        self.carries_data && self.session.outbox.has_sendable() && !self.grant.is_dismissed()
+        self.carries_data && self.session.outbox.has_sendable()
     }
 
-    fn hindrance(&mut self) -> Option<WaitReason> {
+    fn wait_reason(&mut self) -> Option<WaitReason> {
         let outbox = &mut self.session.outbox;
         if outbox.is_empty() {
             None
@@ -142,12 +149,13 @@ impl Cargo for Carried<'_> {
             Some(WaitReason::Link)
         } else if !self.carries_data {
             Some(WaitReason::Suspended)
-        } else if !outbox.has_sendable() {
-            outbox.wait_reason()
         } else {
-            // The grant is dismissed.
-            Some(WaitReason::Link)
+            outbox.wait_reason()
         }
+    }
+
+    fn is_dismissed(&self) -> bool {
+        self.grant.is_dismissed()
     }
 
     fn write(&mut self, size: usize, train: &mut Train, frames: &mut Vec<SentFrame>) -> Written {
@@ -348,10 +356,6 @@ impl Consignee for Carried<'_> {
         Ok(())
     }
 
-    fn is_over(&self) -> bool {
-        self.is_over
-    }
-
     fn on_memory(&mut self, limit: u64) -> bool {
         let rose = limit > self.session.outbox.session_credit().1;
         if rose {
@@ -388,7 +392,8 @@ impl Consignee for Carried<'_> {
         self.shared.shares.set_demand(self.grant, demand);
     }
 
-    fn on_round_trip(&mut self, least: Duration) {
+    fn on_ack(&mut self, least: Duration) {
+        self.emptied |= self.waited && self.session.outbox.is_empty();
         self.session.outbox.set_round_trip(least);
     }
 

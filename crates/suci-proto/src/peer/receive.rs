@@ -54,18 +54,18 @@ impl Peer {
         }
         let previously_heard = self.life.last_heard();
         self.hear(now, shared);
-        let waited = !self.session.outbox.is_empty();
         let Some((link, mut carried)) = self.carried(shared) else {
             return;
         };
         let (heard, outcome) = link.receive(now, arrival, is_newest, packets, &mut carried);
+        let emptied = carried.emptied;
         self.note_received(now, &heard, previously_heard, shared);
         for suspended in core::mem::take(&mut shared.heard_suspensions) {
             self.tell_suspension(Side::There, suspended, shared);
         }
         match outcome {
             Err(error) => self.fail(now, error, shared),
-            Ok(()) => self.after_frames(now, &heard, waited, shared),
+            Ok(()) => self.after_frames(now, &heard, emptied, shared),
         }
     }
 
@@ -102,10 +102,10 @@ impl Peer {
         }
     }
 
-    /// Handles the effects of the frames, after the packet is recorded. `waited`: messages were
-    /// outstanding before.
-    fn after_frames(&mut self, now: Instant, heard: &Heard, waited: bool, shared: &mut Shared) {
-        if waited && heard.acked && self.session.outbox.is_empty() {
+    /// Handles the effects of the frames, after the packet is recorded. `emptied`: the last
+    /// outstanding message was acknowledged.
+    fn after_frames(&mut self, now: Instant, heard: &Heard, emptied: bool, shared: &mut Shared) {
+        if emptied {
             self.classifier.on_exchange(heard.message);
         }
         if heard.acked {

@@ -1,8 +1,13 @@
 //! The message part of a packet.
 
-use suci_channels::message::Outbox;
+use suci_channels::message::{Outbox, SMALL};
+use suci_link::link::PADDING_LIMIT;
 use suci_link::recovery::SentFrame;
 use suci_link::train::Train;
+
+/// A packet is padded, and does not end its train, if only a message with a long user header did
+/// not fit.
+const _: () = assert!(PADDING_LIMIT == SMALL + 32);
 
 /// The result of [`write_data`].
 pub(in crate::peer) struct Written {
