@@ -95,8 +95,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// Tries the addresses of a host in turn until `call` returns a result for one of them. `call` gets
 /// an address and the time until which it may wait for an answer; it returns nothing if none came.
-/// Returns nothing after `limit`. Time for which this process stood still between two calls does not
-/// count.
+/// Returns nothing after `limit`. Time for which this process stood still between two calls does
+/// not count.
 ///
 /// One socket seldom reaches addresses of both families, so each has a node of its own.
 ///

@@ -1,5 +1,5 @@
-//! The credit that a peer gives for its socket: which packet numbers may be used, for what, and when
-//! BLOCKED is due. What it is charged for a packet. The receiver's half is the engine's.
+//! The credit that a peer gives for its socket: which packet numbers may be used, for what, when
+//! BLOCKED is due, and what a packet is charged. The receiver's half is the engine's.
 
 use crate::limits::{
     CONTROL_CHARGE, CONTROL_PACKET, CREDIT_LAPSE, DATA_CHARGE, ETHERNET_MTU, EXTRA_PAUSE,
