@@ -149,7 +149,7 @@ demo: setup-rust ## Four processes, all to all: a file to everyone, then figures
 	$(CARGO) build --release --locked --bin suci
 	$(XTASK) demo
 
-test: setup-rust setup-host ## Everything that a change must pass (under 15 minutes on 2 cores)
+test: setup-rust setup-host ## Everything that a change must pass (under 20 minutes on 2 cores)
 	@echo "== test: every step of cargo xtask ci"
 	$(XTASK) ci
 

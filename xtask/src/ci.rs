@@ -1,6 +1,6 @@
 //! Everything that a change must pass, in the order that fails soonest.
 //!
-//! Build configurations are few on purpose, since a fresh clone has fifteen minutes on two
+//! Build configurations are few on purpose, since a fresh clone has twenty minutes on two
 //! cores: checks share one, tests one (debug), then the simulator with planted faults, the guards'
 //! release build and fuzzing one small one each. The builds for steps after the
 //! tests begin at once, on cores that are idle (the tests sleep half of their time), and go on
