@@ -142,7 +142,7 @@ python: setup-rust ## The Python package: its wheel (bindings/python/dist), test
 	  -i "$(TARGET)/python/bin/python" -o bindings/python/dist --target-dir "$(TARGET)"
 	"$(TARGET)/python/bin/pip" install -q --no-index --no-deps bindings/python/dist/*.whl
 	@echo "== python: the tests"
-	cd bindings/python && "$(TARGET)/python/bin/python" -m pytest -q
+	cd bindings/python && "$(abspath $(TARGET))/python/bin/python" -m pytest -q
 
 demo: setup-rust ## Four processes, all to all: a file to everyone, then figures beside TCP
 	@echo "== demo: building the release command, then running the demonstration"
