@@ -19,8 +19,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
+use suci::Node;
 use suci::sockets::Attendance;
-use suci::{Node, env};
 
 /// How long the end of the process waits for bytes that the program wrote, in each of two steps: to
 /// the node, and from the node to its peers.
@@ -161,27 +161,10 @@ fn open(settings: &'static Settings) -> Result<Arc<Reactor>, String> {
     if settings.allows_plain {
         builder = builder.allow_insecure_network();
     }
-    builder = match settings.keys.clone() {
-        KeyFiles {
-            cluster: Some(file),
-            node: [None, None],
-        } => builder.key_file(file),
-        KeyFiles {
-            cluster: None,
-            node: [Some(own), Some(public)],
-        } => builder.node_key_files(own, public),
-        KeyFiles {
-            cluster: None,
-            node: [None, None],
-        } => builder,
-        _ => {
-            return Err(format!(
-                "name {} alone, or {} and {}",
-                env::KEY_FILE,
-                env::NODE_KEY_FILE,
-                env::PUBLIC_KEYS_FILE
-            ));
-        }
+    builder = match settings.keys.clone()? {
+        KeyFiles::Unnamed => builder,
+        KeyFiles::Cluster(file) => builder.key_file(file),
+        KeyFiles::Node(own, public) => builder.node_key_files(own, public),
     };
     without_signals(|| {
         let node = builder.open_threads(1).map_err(|error| match error {

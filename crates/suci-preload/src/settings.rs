@@ -19,15 +19,48 @@ struct Environment {
     id: Result<Option<NodeId>, String>,
     book: Option<OsString>,
     allows_plain: bool,
-    keys: KeyFiles,
+    keys: Result<KeyFiles, String>,
 }
 
 /// The files of keys that the environment named.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct KeyFiles {
-    pub(crate) cluster: Option<OsString>,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum KeyFiles {
+    Unnamed,
+    /// The cluster's key.
+    Cluster(OsString),
     /// The node's own key, and the public keys of all.
-    pub(crate) node: [Option<OsString>; 2],
+    Node(OsString, OsString),
+}
+
+impl KeyFiles {
+    /// Returns the files that `value` names by the names of variables; else the variable that is
+    /// wrong, and the remedy.
+    fn named(value: impl Fn(&str) -> Option<OsString>) -> Result<Self, String> {
+        let [cluster, own, public] = [env::KEY_FILE, env::NODE_KEY_FILE, env::PUBLIC_KEYS_FILE]
+            .map(|name| {
+                let path = value(name);
+                match path
+                    .as_ref()
+                    .is_some_and(|path| path.to_string_lossy().trim().is_empty())
+                {
+                    true => Err(format!(
+                        "{name} names no file: name one, or unset the variable"
+                    )),
+                    false => Ok(path),
+                }
+            });
+        match (cluster?, own?, public?) {
+            (None, None, None) => Ok(Self::Unnamed),
+            (Some(file), None, None) => Ok(Self::Cluster(file)),
+            (None, Some(own), Some(public)) => Ok(Self::Node(own, public)),
+            _ => Err(format!(
+                "set {}, or both {} and {}, and unset what is left",
+                env::KEY_FILE,
+                env::NODE_KEY_FILE,
+                env::PUBLIC_KEYS_FILE
+            )),
+        }
+    }
 }
 
 impl Environment {
@@ -36,10 +69,7 @@ impl Environment {
             id: env::id().map_err(|error| error.to_string()),
             book: std::env::var_os(env::BOOK),
             allows_plain: std::env::var_os(PLAIN).is_some_and(|value| value == "1"),
-            keys: KeyFiles {
-                cluster: std::env::var_os(env::KEY_FILE),
-                node: [env::NODE_KEY_FILE, env::PUBLIC_KEYS_FILE].map(std::env::var_os),
-            },
+            keys: KeyFiles::named(|name| std::env::var_os(name)),
         }
     }
 }
@@ -57,7 +87,8 @@ pub(crate) struct Settings {
     pub(crate) own: NodeId,
     pub(crate) book: AddressBook,
     pub(crate) allows_plain: bool,
-    pub(crate) keys: KeyFiles,
+    /// Wrong ones keep the node closed: it must not be plain instead.
+    pub(crate) keys: Result<KeyFiles, String>,
     /// Addresses that belong to exactly one node; nothing for those of several.
     nodes: BTreeMap<IpAddr, Option<NodeId>>,
 }
@@ -119,7 +150,7 @@ impl Settings {
             own,
             book,
             allows_plain,
-            keys: KeyFiles::default(),
+            keys: Ok(KeyFiles::Unnamed),
             nodes,
         }
     }
@@ -176,6 +207,32 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// No wrong combination leads to a node without keys.
+    #[test]
+    fn keys_that_are_named_in_part_or_twice_are_told() {
+        let named = |set: &[&str]| {
+            KeyFiles::named(|name| set.contains(&name).then(|| OsString::from("file")))
+        };
+        let [cluster, own, public] = [env::KEY_FILE, env::NODE_KEY_FILE, env::PUBLIC_KEYS_FILE];
+        let file = || OsString::from("file");
+        assert_eq!(named(&[]), Ok(KeyFiles::Unnamed));
+        assert_eq!(named(&[cluster]), Ok(KeyFiles::Cluster(file())));
+        assert_eq!(named(&[own, public]), Ok(KeyFiles::Node(file(), file())));
+        for set in [
+            &[own][..],
+            &[public],
+            &[cluster, own],
+            &[cluster, own, public],
+        ] {
+            assert!(
+                named(set).is_err_and(|text| text.contains(cluster)),
+                "{set:?}"
+            );
+        }
+        let blank = KeyFiles::named(|name| (name == own).then(|| OsString::from(" ")));
+        assert!(blank.is_err_and(|text| text.starts_with(own)));
+    }
 
     fn settings(book: &str) -> Settings {
         Settings::new(NodeId(0), AddressBook::parse(book, "test").unwrap(), false)
