@@ -526,3 +526,34 @@ pub fn check_left(node: u32, (sockets, promised): (usize, u64)) -> Verdict {
     let text = format!("node {node}: {sockets} sockets and {promised} B are left");
     broken(Kind::Socket, text)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A listener that stays is no reason to refuse; a process that closes is one.
+    #[test]
+    fn only_a_closed_listener_or_process_refuses() {
+        let at = |seconds: u64| Instant::ZERO + Duration::from_secs(seconds);
+        let refused = |starts: &[u64], stops: &[u64], failed: u64| {
+            let mut oracle = SocketOracle::default();
+            let mut lives: Vec<_> = starts.iter().map(|second| (*second, true)).collect();
+            lives.extend(stops.iter().map(|second| (*second, false)));
+            lives.sort_unstable();
+            for (second, starts) in lives {
+                oracle.lives.push((2, at(second), starts));
+            }
+            let connection = oracle.connects((0, 1), 1_001, (2, 7), SocketKind::Stream, at(10));
+            let held = (connection, End::Client);
+            let failure = ConnectionFailure::Refused(RefusedCode::NoListener);
+            oracle.closes(0, held, true);
+            oracle.fails(held, failure, at(failed));
+            oracle.finish().is_ok()
+        };
+        assert!(!refused(&[1], &[], 12), "it listens");
+        assert!(!refused(&[1, 6], &[5], 12), "the next process listens");
+        assert!(!refused(&[1], &[13], 12), "not yet");
+        assert!(refused(&[1], &[11], 12), "closed meanwhile");
+        assert!(refused(&[1], &[9], 12), "closing before");
+    }
+}
