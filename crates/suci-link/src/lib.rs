@@ -20,7 +20,7 @@ extern crate self as suci_link;
 
 /// A crate of its own cannot be used here: it would know another compilation of this one.
 #[cfg(test)]
-#[allow(dead_code, unreachable_pub)]
+#[expect(dead_code, unreachable_pub, reason = "made for other crates, too")]
 #[path = "../../../tests/toy-cipher/src/lib.rs"]
 mod toy_cipher;
 

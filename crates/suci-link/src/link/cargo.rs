@@ -11,13 +11,13 @@ use crate::wire::{Blocked, Close, ContiguousPackets, Credit, Frame, Mode, Packet
 use core::ops::RangeInclusive;
 use std::net::SocketAddr;
 
-/// A session, as its link sees it: what it has to send. Most answers have a default, which fits a
-/// cargo that knows neither classes nor memory credit.
+/// A session, as its link sees it: the messages and answers that wait to be sent. Most methods have
+/// a default, for sessions that know neither classes nor memory credit.
 ///
 /// The link asks while it builds packets: first whether anything can go, then for the content of
 /// each packet.
 pub trait Cargo {
-    /// Why nothing can go, if that is not the link's doing.
+    /// The reasons why messages wait: those of the link, and others.
     type Wait: From<Held>;
 
     /// Returns true if messages can go now, as far as the session is concerned.
@@ -35,7 +35,7 @@ pub trait Cargo {
     }
 
     /// Writes messages into the packet under construction, until it has `size` bytes or none may
-    /// go, and adds what they were to `frames`.
+    /// go. Adds the content to `frames`, for the report of its fate.
     fn write(&mut self, size: usize, train: &mut Train, frames: &mut Vec<SentFrame>) -> Written;
 
     /// Returns a random number that nobody can foresee.
@@ -123,8 +123,8 @@ pub trait Cargo {
     fn on_sent(&mut self, _now: Instant, _sent: &SentTrain) {}
 }
 
-/// A session, as its link sees it: who receives what came, and learns the fate of what was sent.
-/// What it has no use for, it may leave to the defaults.
+/// A session, as its link sees it: it takes what arrived. A method whose news it does not need may
+/// keep its default, which does nothing.
 pub trait Consignee: Cargo + Fate {
     /// Takes messages, or a part of one. Returns true if the acknowledgement may wait for later
     /// messages.

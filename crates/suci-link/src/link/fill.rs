@@ -294,3 +294,65 @@ impl Link {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::congestion::ControllerChoice;
+    use crate::link::{Agreed, End, LinkSettings, Numbers, Written};
+    use crate::recovery::Recovery;
+    use crate::wire::{Credit, Params};
+    use std::net::SocketAddr;
+
+    /// A session with messages, whose peer gave its slot to another.
+    struct Dismissed;
+
+    impl Cargo for Dismissed {
+        type Wait = Held;
+
+        fn is_sendable(&mut self) -> bool {
+            true
+        }
+
+        fn is_dismissed(&self) -> bool {
+            true
+        }
+
+        fn write(&mut self, _: usize, _: &mut Train, _: &mut Vec<SentFrame>) -> Written {
+            unreachable!("nothing goes to it")
+        }
+
+        fn random(&mut self) -> u64 {
+            1
+        }
+    }
+
+    /// Its messages go nowhere, but still ask for credit when that is due: otherwise nobody would
+    /// notice that the peer has forgotten the connection.
+    #[test]
+    fn messages_for_a_dismissed_peer_wait_for_credit() {
+        let (now, end) = (Instant::ZERO, End { index: 0, tag: 1 });
+        let agreed = Agreed {
+            local: end,
+            remote: end,
+            params: Params::default(),
+            grant: Credit::default(),
+            answered: now,
+            first: 0,
+            address: SocketAddr::from(([127, 0, 0, 1], 7_000)).into(),
+            keys: None,
+            numbers: Numbers::new(1, 1),
+            recovery: Recovery::new(1, Duration::from_millis(1)),
+            mode: Mode::Adaptive,
+        };
+        let (controller, settings) = (ControllerChoice::default(), LinkSettings::default());
+        let mut link = Link::new(agreed, controller, settings, now);
+        // The only number that the grant allows was used.
+        link.credit.on_sent(1, now, true);
+        link.numbers.advance(1, || 1);
+        let (mut train, mut frames) = (Train::default(), Vec::new());
+        assert_eq!(link.held(now, &mut Dismissed), Some(Held::Dismissed));
+        link.fill(now, 1, false, &mut Dismissed, &mut train, &mut frames);
+        assert!(!train.is_pending() && link.credit.blocked_timer().is_some());
+    }
+}
