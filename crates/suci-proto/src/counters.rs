@@ -1,9 +1,10 @@
 //! Counters: one struct for the node, one for a peer. Plain numbers that only rise, except gauges.
 
+use crate::event::{EndReason, LostCause, Side};
 use std::net::SocketAddr;
 use suci_channels::waits::{WaitReason, Waits};
 use suci_link::time::Duration;
-use suci_link::types::NodeId;
+use suci_link::types::{Incarnation, NodeId, SessionNumber};
 use suci_link::wire::Mode;
 
 /// The counters of one engine since it began.
@@ -299,4 +300,51 @@ pub enum Link {
     /// As long silent, but its engine does not run while its program computes (`unattended`), or a
     /// launcher would report its end.
     Quiet,
+}
+
+/// The fate of a packet that nodes carry for others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RoutedPacket {
+    /// One of this node went to a neighbour.
+    Sent,
+    /// One for this node came.
+    Received,
+    /// One between other nodes went on.
+    Forwarded,
+    /// Dropped: too many waited for the neighbour's credit.
+    NoCredit,
+    /// Dropped: it was sent on as often as it may, or would have gone back.
+    HopLimit,
+    /// Dropped: the node does not send on packets between these nodes.
+    NotAllowed,
+    /// Dropped: no way led to its destination.
+    Unknown,
+    /// Dropped: it could not be read, or was too long.
+    Malformed,
+}
+
+/// The state of a peer that belongs to a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemberState {
+    /// The present session, or the next one.
+    pub session: SessionNumber,
+    /// The process that the session is with; none before a handshake told it.
+    pub incarnation: Option<Incarnation>,
+    /// State of the link.
+    pub link: Link,
+    /// Why the peer is lost, if it is.
+    pub cause: LostCause,
+    /// True if the program or its address book named the peer.
+    pub known: bool,
+    /// True if this side suspended the session.
+    pub suspended_here: bool,
+    /// True if the process that the session is with has ended for certain: this machine's kernel
+    /// or its launcher reported it, and it does not answer.
+    pub is_dead: bool,
+    /// The side whose file of public keys does not permit the other groups; this side, if both.
+    pub denied_by: Option<Side>,
+    /// Why the last session ended, if one did.
+    pub last_end: Option<EndReason>,
+    /// True if the process that had the last session has ended for certain, or closed its node.
+    pub last_is_dead: bool,
 }

@@ -12,17 +12,21 @@ mod config;
 mod counters;
 pub mod credit;
 mod engine;
+mod error;
 mod event;
 mod event_rate;
 mod filter;
 mod handshake;
+mod lease;
 mod log;
 mod options;
 mod peer;
 mod session_events;
+mod shared;
 mod steer;
 pub mod timer;
 mod transmit;
+mod undelivered;
 
 pub use suci_channels::message;
 pub use suci_link::congestion::ControllerChoice;
@@ -34,20 +38,22 @@ pub use suci_link::{
 
 pub use addresses::{Addresses, MAX_ADDRESSES};
 pub use config::{AcceptPolicy, Config, ConfigError};
-pub use counters::{Counters, Link, PeerInfo, PeerStats, RouteCounters, Traffic};
-pub use credit::ShareStats;
-pub use engine::{
-    CallError, CallId, CallResult, Engine, Identity, IncomingError, Lease, MemberChange,
-    MemberState, OptionsError, PeerError, PortInput, ProcessEnd, Renewal, RouteQuery, RoutedPacket,
-    SendError, TX_BUDGET, Undelivered,
+pub use counters::{
+    Counters, Link, MemberState, PeerInfo, PeerStats, RouteCounters, RoutedPacket, Traffic,
 };
+pub use credit::ShareStats;
+pub use engine::Engine;
+pub use error::{IncomingError, OptionsError, PeerError, SendError};
 pub use event::{
     EndReason, Event, LostCause, MessageOutcome, RefusedReason, Side, UNNUMBERED, Unreachable,
 };
 pub use filter::Filter;
+pub use handshake::Renewal;
+pub use lease::Lease;
 pub use log::{DropReason, LogRecord};
 pub use options::PeerOptions;
 pub use session_events::SessionEvents;
+pub use shared::{CallError, CallId, CallResult, Identity, MemberChange, PortInput, RouteQuery};
 pub use steer::{Decision, Observation, Steer};
 pub use suci_channels::message::{
     CANCELLED, Data, EXPIRED, LentMemory, Message, NOT_PERMITTED, Outcome, Outgoing, Place,
@@ -58,4 +64,5 @@ pub use suci_channels::scheduler::{CLASSES, Priority, PriorityError};
 pub use suci_channels::waits::{WaitClock, WaitReason, Waited, Waits};
 pub use suci_link::arrival::Arrival;
 pub use suci_link::train::Transmit;
-pub use transmit::TransmitResult;
+pub use transmit::{TX_BUDGET, TransmitResult};
+pub use undelivered::{ProcessEnd, Undelivered};

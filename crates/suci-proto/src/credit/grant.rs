@@ -1,7 +1,7 @@
 //! The receiver's half: the packets that one peer may still put into our socket buffer.
 
-use crate::credit::SocketCredit;
 use crate::credit::need::Need;
+use suci_link::credit::SocketCredit;
 use suci_link::limits::CREDIT_LAPSE;
 use suci_link::planted;
 use suci_link::time::Instant;

@@ -1,9 +1,10 @@
 //! The budget of one socket, shared by need.
 
 use crate::credit::grant::Booked;
+use crate::credit::grant::Grant;
 use crate::credit::need::Demand;
-use crate::credit::{CONTROL_MIN, Grant, SocketReturn, data_charge};
 use std::collections::BTreeMap;
+use suci_link::credit::{CONTROL_MIN, SocketReturn, data_charge};
 use suci_link::limits::{CONTROL_CHARGE, DATA_CHARGE};
 use suci_link::planted;
 use suci_link::time::{Duration, Instant};

@@ -1,6 +1,7 @@
 //! Statistics of how the budget of a socket is shared at the moment.
 
-use crate::credit::{Grant, Shares};
+use crate::credit::grant::Grant;
+use crate::credit::shares::Shares;
 
 /// How the receive buffer of a socket is shared out.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -3,6 +3,7 @@
 
 use super::Engine;
 use crate::peer::Peer;
+use crate::transmit::TX_BUDGET;
 use suci_link::time::{Duration, Instant, earlier};
 
 /// A driver that is later than its deadline by more than this was held up: by its program's
@@ -12,10 +13,6 @@ const GAP: Duration = Duration::from_millis(100);
 /// A driver that did not run for longer than this may have been stopped, even if no timer was due
 /// meanwhile.
 const ABSENCE: Duration = Duration::from_secs(10);
-
-/// Longest time that a driver transmits before it reads its socket and hands messages over. With
-/// 200 us a stream of 40 Gbit/s lost 2 % of its rate.
-pub const TX_BUDGET: Duration = Duration::from_micros(500);
 
 impl Engine {
     /// Begins a driver cycle at `now`. Acknowledgements that no packet carried since the last cycle

@@ -2,30 +2,10 @@
 //! either end. The layer of routes decides where packets go.
 
 use super::Engine;
+use crate::counters::RoutedPacket;
 use std::net::SocketAddr;
 use suci_link::time::{Duration, Instant};
 use suci_link::types::{ChannelId, NodeId};
-
-/// The fate of a packet that nodes carry for others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RoutedPacket {
-    /// One of this node went to a neighbour.
-    Sent,
-    /// One for this node came.
-    Received,
-    /// One between other nodes went on.
-    Forwarded,
-    /// Dropped: too many waited for the neighbour's credit.
-    NoCredit,
-    /// Dropped: it was sent on as often as it may, or would have gone back.
-    HopLimit,
-    /// Dropped: the node does not send on packets between these nodes.
-    NotAllowed,
-    /// Dropped: no way led to its destination.
-    Unknown,
-    /// Dropped: it could not be read, or was too long.
-    Malformed,
-}
 
 impl Engine {
     /// Counts a packet that nodes carry for others.

@@ -2,37 +2,10 @@
 //! operation of their group takes them: so their memory credit holds back members that are ahead.
 
 use super::Engine;
-use crate::counters::Link;
-use crate::event::{EndReason, LostCause, Side};
+use crate::counters::MemberState;
 use suci_channels::message::Message;
 use suci_link::time::Instant;
-use suci_link::types::{ChannelId, Incarnation, NodeId, SessionNumber};
-
-/// The state of a peer that belongs to a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MemberState {
-    /// The present session, or the next one.
-    pub session: SessionNumber,
-    /// The process that the session is with; none before a handshake told it.
-    pub incarnation: Option<Incarnation>,
-    /// State of the link.
-    pub link: Link,
-    /// Why the peer is lost, if it is.
-    pub cause: LostCause,
-    /// True if the program or its address book named the peer.
-    pub known: bool,
-    /// True if this side suspended the session.
-    pub suspended_here: bool,
-    /// True if the process that the session is with has ended for certain: this machine's kernel
-    /// or its launcher reported it, and it does not answer.
-    pub is_dead: bool,
-    /// The side whose file of public keys does not permit the other groups; this side, if both.
-    pub denied_by: Option<Side>,
-    /// Why the last session ended, if one did.
-    pub last_end: Option<EndReason>,
-    /// True if the process that had the last session has ended for certain, or closed its node.
-    pub last_is_dead: bool,
-}
+use suci_link::types::{ChannelId, NodeId, SessionNumber};
 
 impl Engine {
     /// Returns the next message of `node` on a channel of a group ([`ChannelId::of_group`]), and

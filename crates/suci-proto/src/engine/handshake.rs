@@ -2,37 +2,25 @@
 //! replaces.
 
 use super::Engine;
-use super::sealed::{Opened, write_message};
-use super::shared::Shared;
 use crate::counters::Link;
 use crate::event::EndReason;
+use crate::handshake::ArrivedPacket;
+use crate::handshake::packets;
+use crate::handshake::packets::Opened;
 use crate::handshake::{
     AttemptPhase, Backlog, Claim, InitRoom, LONGEST_WAIT, SourcePrefix, Trust, Wait,
 };
 use crate::log::{DropReason, LogRecord};
 use crate::peer::{Accepted, Agreement, Call, Contest, End, Peer};
+use crate::shared::Shared;
 use std::net::SocketAddr;
-use suci_link::arrival::Arrival;
 use suci_link::planted;
-use suci_link::security::{ConnectionKeys, HandshakeError, Initiator, Security};
 use suci_link::time::Instant;
 use suci_link::train::Train;
 use suci_link::types::{Ecn, Epoch, Incarnation, NodeId, PacketNumber};
 use suci_link::wire::{
-    Accept, ContiguousPackets, Cookie, CrcScope, HELLO_LEN, Header, Hello, Init, PacketType,
-    RefusedCode, put_header, seal,
+    Accept, ContiguousPackets, Cookie, Header, Hello, Init, PacketType, RefusedCode,
 };
-
-/// A packet that arrived: of the handshake, or the first one of a train.
-#[derive(Clone, Copy)]
-pub(crate) struct ArrivedPacket<'a> {
-    pub(crate) now: Instant,
-    pub(crate) arrival: &'a Arrival,
-    pub(crate) header: &'a Header,
-    pub(crate) body: &'a [u8],
-    /// All bytes of a handshake packet.
-    pub(crate) datagram: &'a [u8],
-}
 
 /// The sender of a HELLO, as far as we know it.
 struct Claimant {
@@ -91,110 +79,6 @@ fn contest(
         peer.open(now, token);
     }
     Err(outcome)
-}
-
-/// Builds a handshake packet of ours.
-fn build(
-    shared: &Shared,
-    kind: PacketType,
-    number: u64,
-    token: u64,
-    body: impl FnOnce(&mut Vec<u8>),
-) -> Vec<u8> {
-    build_from(shared.identity.node, kind, number, token, body)
-}
-
-/// As [`build`], under another node ID.
-pub(super) fn build_from(
-    node: NodeId,
-    kind: PacketType,
-    number: u64,
-    token: u64,
-    body: impl FnOnce(&mut Vec<u8>),
-) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(HELLO_LEN);
-    put_header(
-        &mut bytes,
-        &Header {
-            kind,
-            scope: CrcScope::Datagram,
-            index: node.0,
-            number,
-            tag: token,
-        },
-    );
-    body(&mut bytes);
-    seal(&mut bytes);
-    bytes
-}
-
-/// Returns the HELLO of an attempt.
-pub(crate) fn hello(shared: &Shared, target: NodeId, token: u64) -> Vec<u8> {
-    let incarnation = shared.identity.incarnation;
-    build(shared, PacketType::Hello, 0, token, |b| {
-        Hello {
-            target,
-            incarnation,
-        }
-        .put(b)
-    })
-}
-
-/// The bytes of an INIT, and in sealed mode the state of its handshake.
-pub(crate) type InitPacket = (Vec<u8>, Option<Box<dyn Initiator>>);
-
-/// Returns the INIT of an attempt, with frames that ride on it. In sealed mode it has message 1 of
-/// a handshake under the key that `keys_refused` selects instead.
-///
-/// # Errors
-/// No message can be made now.
-pub(crate) fn init(
-    shared: &Shared,
-    number: u64,
-    token: u64,
-    keys_refused: u32,
-    init: &mut Init<'_>,
-) -> Result<InitPacket, HandshakeError> {
-    let Security::Sealed(makes) = &shared.config.security else {
-        let bytes = build(shared, PacketType::Init, number, token, |b| init.put(b));
-        return Ok((bytes, None));
-    };
-    let len = makes.message_len();
-    init.params.sealed = Some(vec![0; len]);
-    let mut bytes = build(shared, PacketType::Init, number, token, |b| init.put(b));
-    let peer = init.target;
-    let initiator = write_message(&mut bytes, len, |context, message| {
-        makes.initiate(peer, keys_refused, context, message)
-    })?;
-    seal(&mut bytes);
-    Ok((bytes, Some(initiator)))
-}
-
-/// Returns the ACCEPT that answers an INIT with this token, and the keys of a sealed connection.
-fn accept(
-    shared: &Shared,
-    number: u64,
-    token: u64,
-    accept: &mut Accept,
-    opened: Opened,
-) -> Result<(Vec<u8>, Option<ConnectionKeys>), HandshakeError> {
-    let (Security::Sealed(makes), Some(responder)) = (&shared.config.security, opened) else {
-        let bytes = build(shared, PacketType::Accept, number, token, |b| accept.put(b));
-        return Ok((bytes, None));
-    };
-    let len = makes.message_len();
-    accept.params.sealed = Some(vec![0; len]);
-    let mut bytes = build(shared, PacketType::Accept, number, token, |b| accept.put(b));
-    let keys = write_message(&mut bytes, len, |context, message| {
-        responder.answer(context, message)
-    })?;
-    seal(&mut bytes);
-    Ok((bytes, Some(keys)))
-}
-
-/// Builds an UNKNOWN: a hint that `cause` belongs to no connection here.
-pub(crate) fn unknown(shared: &Shared, cause: &Header) -> Vec<u8> {
-    build(shared, PacketType::Unknown, cause.number, cause.tag, |_| {})
 }
 
 impl Engine {
@@ -286,9 +170,13 @@ impl Engine {
             cookie: self.cookie_key.make(now, claim),
             epoch: self.next_epoch(claim.node, claim.incarnation),
         };
-        let bytes = build(&self.shared, PacketType::Cookie, 0, claim.token, |b| {
-            cookie.put(b)
-        });
+        let bytes = packets::build(
+            self.shared.identity.node,
+            PacketType::Cookie,
+            0,
+            claim.token,
+            |b| cookie.put(b),
+        );
         self.shared.log.add_unproven(now, || LogRecord::Sent {
             packet: PacketType::Cookie,
             peer: claim.node,
@@ -657,7 +545,14 @@ impl Engine {
             grant: peer.first_grant(&mut beginning),
             params: peer.params(beginning.max_datagram, shared),
         };
-        let Ok((bytes, keys)) = accept(shared, first, header.tag, &mut answer, opened) else {
+        let Ok((bytes, keys)) = packets::accept(
+            shared.identity.node,
+            &shared.config.security,
+            first,
+            header.tag,
+            &mut answer,
+            opened,
+        ) else {
             // The initiator repeats its INIT.
             shared.free_index(local.index);
             shared.shares.release(&mut beginning.grant);
@@ -787,7 +682,9 @@ impl Engine {
             return;
         };
         let bytes = match attempt.opening.phase() {
-            AttemptPhase::Hello => hello(shared, peer.node, attempt.opening.token()),
+            AttemptPhase::Hello => {
+                packets::hello(shared.identity, peer.node, attempt.opening.token())
+            }
             AttemptPhase::Init(bytes) => bytes.clone(),
         };
         if attempt.is_asking() {

@@ -2,40 +2,11 @@
 //! borrows room for them, and looks up neither peer nor channel for each.
 
 use super::Engine;
-use suci_channels::message;
-use suci_channels::message::{Held, SmallOutgoing};
+use crate::lease::Lease;
+use suci_channels::message::Held;
 use suci_link::time::Instant;
-use suci_link::types::{ChannelId, MessageNumber, NodeId};
+use suci_link::types::{ChannelId, NodeId};
 use suci_link::wire::Mode;
-
-/// Room for messages to one peer that are like the last one, to be accepted without the engine.
-#[must_use = "dropped, it takes messages along that the engine has accepted"]
-#[derive(Debug)]
-pub struct Lease {
-    node: NodeId,
-    room: message::ChannelLease,
-}
-
-impl Lease {
-    /// Returns the node to which the messages go.
-    #[must_use]
-    pub fn node(&self) -> NodeId {
-        self.node
-    }
-
-    /// Accepts a message and returns its number. Returns `None` and does nothing if the message is
-    /// not like the others, or there is no room for more.
-    #[inline(always)]
-    pub fn push(&mut self, message: &SmallOutgoing<'_>) -> Option<MessageNumber> {
-        self.room.push(message)
-    }
-
-    /// Returns the messages that were accepted, and their bytes.
-    #[must_use]
-    pub fn accepted(&self) -> Held {
-        self.room.accepted()
-    }
-}
 
 impl Engine {
     /// Lends room for messages like the last one that was accepted for `node` on this channel.

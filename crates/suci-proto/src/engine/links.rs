@@ -1,8 +1,10 @@
 //! Decisions of the program about its link with one peer: suspension, the end of channels and of
 //! the session, and timeouts.
 
-use super::{Engine, SendError};
-use crate::config::{self, AcceptPolicy, ConfigError};
+use super::Engine;
+use crate::config::{self, AcceptPolicy};
+use crate::error::OptionsError;
+use crate::error::SendError;
 use crate::event::Side;
 use crate::options::PeerOptions;
 use crate::peer::Closing;
@@ -11,17 +13,6 @@ use suci_channels::message::NoRoom;
 use suci_channels::scheduler::Priority;
 use suci_link::time::Instant;
 use suci_link::types::{ChannelId, NodeId, SessionNumber};
-
-/// Why a peer's options were not set.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum OptionsError {
-    /// No such node.
-    #[error(transparent)]
-    Peer(#[from] SendError),
-    /// A limit of silence is out of its range.
-    #[error(transparent)]
-    Range(#[from] ConfigError),
-}
 
 impl Engine {
     /// Holds all messages to and from `node` back until [`Engine::resume`]. The peer is told, and

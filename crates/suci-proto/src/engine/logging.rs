@@ -1,7 +1,7 @@
 //! Records for the driver's log.
 
 use super::Engine;
-use super::handshake::ArrivedPacket;
+use crate::handshake::ArrivedPacket;
 use crate::log::{DropReason, LogRecord};
 use std::net::SocketAddr;
 use suci_link::time::Instant;

@@ -7,24 +7,23 @@
 //! [`Engine::next_timeout`]. Input comes before time: a packet that waits in the socket must not
 //! count as silence.
 
-mod admission_queue;
 mod audit;
 mod calls;
 mod cycle;
+mod departed;
 mod forwarded;
 mod groups;
 mod handshake;
 mod lease;
 mod links;
 mod logging;
-mod memory;
 mod paths;
 mod peers;
 mod ports;
+mod ranks;
 mod recv;
 mod refusals;
 mod sealed;
-mod shared;
 mod steering;
 mod strangers;
 mod sweep;
@@ -32,42 +31,29 @@ mod unreachable;
 mod urgent;
 mod verbs;
 
-pub use calls::{CallError, CallId, CallResult};
-pub use cycle::TX_BUDGET;
-pub use forwarded::RoutedPacket;
-pub use groups::MemberState;
-pub use lease::Lease;
-pub use links::OptionsError;
-pub use paths::RouteQuery;
-pub use ports::{MemberChange, PortInput};
-pub use sealed::Renewal;
-pub use shared::Identity;
-pub use unreachable::{ProcessEnd, Undelivered};
-pub use verbs::{IncomingError, PeerError, SendError};
-
-pub(crate) use handshake::{ArrivedPacket, init as init_packet};
-pub(crate) use memory::Promise;
-pub(crate) use paths::Paths;
-pub(crate) use sealed::finish_handshake;
-pub(crate) use shared::Shared;
-
 use crate::addresses::Addresses;
 use crate::config::{Config, ConfigError};
 use crate::counters::{Counters, PeerInfo, PeerStats};
 use crate::credit::{ShareStats, Shares};
 use crate::event_rate::EventRate;
+use crate::handshake::ArrivedPacket;
+use crate::handshake::packets;
 use crate::handshake::{Backlog, CookieKey, HandshakeWork, PendingInits};
 use crate::log::DropReason;
-use crate::peer::{Built, End, Peer};
+use crate::peer::{End, Peer};
+use crate::shared::Identity;
+use crate::shared::Shared;
 use crate::timer::TimerWheel;
-use crate::transmit::TransmitResult;
+use crate::transmit::{Built, TransmitResult};
+use crate::undelivered::Undelivered;
+use departed::Departed;
 use peers::Peers;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
+use ranks::Ranks;
 use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use strangers::Departed;
 use suci_channels::message::Pool;
 use suci_channels::port::{PORTS, Port};
 use suci_channels::scheduler::Scheduler;
@@ -78,7 +64,6 @@ use suci_link::time::{Instant, earlier};
 use suci_link::train::{Train, Transmit};
 use suci_link::types::NodeId;
 use suci_link::wire::{self, ContiguousPackets, PacketType};
-use urgent::Ranks;
 
 /// Most bytes of unused receive buffers kept for the next large messages.
 const POOL: usize = 64 << 20;
@@ -446,7 +431,7 @@ impl Engine {
         self.log_dropped(packet, reason);
         if reason != DropReason::BeforeAccept && self.may_hint(packet.now) {
             self.shared.counters.unknown_sent += 1;
-            let bytes = handshake::unknown(&self.shared, packet.header);
+            let bytes = packets::unknown(self.shared.identity.node, packet.header);
             self.shared.reply_to_anyone(packet.arrival.origin(), bytes);
         }
     }

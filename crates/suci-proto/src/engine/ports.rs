@@ -1,55 +1,13 @@
 //! The door of the layers: each takes its input at its [`Port`].
 
 use super::Engine;
-use crate::event::{EndReason, Event, LostCause};
+use crate::event::Event;
+use crate::shared::MemberChange;
+use crate::shared::PortInput;
 use suci_channels::message::{Held, Message, has_room};
 use suci_channels::port::Port;
 use suci_link::limits;
-use suci_link::types::{ChannelId, Layer, NodeId, SessionNumber, Source};
-
-/// The input of a layer, in order for each peer. Ports that
-/// [hear of peers](Port::hears_of_peers) have all of it, others have messages only.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PortInput {
-    /// A message.
-    Message(Source, Message),
-    /// A message of a session that is over: no answer can reach it.
-    Last(Source, Message),
-    /// The receiver refused a message, or does not permit this node the layer.
-    Refused {
-        /// The receiver.
-        node: NodeId,
-        /// The channel.
-        channel: ChannelId,
-        /// The message's token.
-        token: u64,
-        /// The receiver's reason, or [`NOT_PERMITTED`](crate::NOT_PERMITTED).
-        reason: u64,
-    },
-    /// The peer answers, for the first time or again.
-    Up(NodeId),
-    /// The peer does not answer.
-    Lost(NodeId, LostCause),
-    /// No process has the peer's UDP port at any of its addresses: this machine's kernel reports
-    /// it, or the network does and a few questions stayed unanswered. The peer may start later.
-    NoProcess(NodeId),
-    /// No way leads to any of the peer's addresses: the network reports it of each, and a few
-    /// questions stayed unanswered.
-    NoWay(NodeId),
-    /// The session is over. All its messages came before.
-    Ended(NodeId, SessionNumber, EndReason),
-}
-
-/// A change of the cluster's members ([`Engine::report_member`]).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MemberChange {
-    /// A node joined.
-    Joined,
-    /// A member left.
-    Left,
-    /// A member failed.
-    Failed,
-}
+use suci_link::types::{ChannelId, Layer, NodeId, Source};
 
 impl Engine {
     /// Returns the next input at a port. Taking a message gives its sender memory credit back;

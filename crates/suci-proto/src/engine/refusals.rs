@@ -1,9 +1,9 @@
 //! REFUSED, sent and received: what each side tells its program.
 
 use super::Engine;
-use super::handshake::{ArrivedPacket, build_from};
 use crate::event::{LostCause, RefusedReason};
 use crate::handshake::Trust;
+use crate::handshake::{ArrivedPacket, packets};
 use crate::log::{DropReason, LogRecord};
 use crate::peer::Peer;
 use suci_link::arrival::Arrival;
@@ -58,7 +58,7 @@ impl Engine {
             incarnation: self.shared.identity.incarnation,
             code,
         };
-        let bytes = build_from(asked, PacketType::Refused, 0, header.tag, |b| {
+        let bytes = packets::build(asked, PacketType::Refused, 0, header.tag, |b| {
             refused.put(b)
         });
         let reason = RefusedReason::from(code);

@@ -5,66 +5,23 @@
 //! opened is counted, and answered as one for an unknown connection: at a limited rate by UNKNOWN.
 
 use super::Engine;
-use super::handshake::{ArrivedPacket, NoEntry};
+use super::handshake::NoEntry;
 use crate::event::EndReason;
+use crate::handshake::ArrivedPacket;
+use crate::handshake::Renewal;
+use crate::handshake::packets::Opened;
+use crate::handshake::packets::message;
 use crate::log::DropReason;
 use crate::peer::Peer;
 use suci_link::arrival::Arrival;
 use suci_link::planted;
-use suci_link::security::{
-    ConnectionKeys, HandshakeError, Initiator, KeyKind, Responder, Sealing, Security,
-};
+use suci_link::security::{KeyKind, Sealing, Security};
 use suci_link::time::Instant;
 use suci_link::types::NodeId;
 use suci_link::wire::{
-    CLOSE_REVOKED, ContiguousPackets, CrcScope, Header, Init, PacketType, Params, RefusedCode,
-    SealedHeader, handshake_context, is_data, tail,
+    CLOSE_REVOKED, ContiguousPackets, CrcScope, Header, Init, PacketType, RefusedCode,
+    SealedHeader, is_data, tail,
 };
-
-/// How connections get new keys: [`Engine::renew_keys`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Renewal {
-    /// The present keys serve until the fresh handshake is done: after a new cluster key came.
-    Replace,
-    /// Nothing more is sealed under the present keys: this process may run a second time with them,
-    /// after a machine was restored from a snapshot.
-    StopSealing,
-    /// The present keys neither seal nor open any more: after a key was taken out, or too many
-    /// packets were forged.
-    Revoke,
-    /// The session ends, and the peer is told: after its last key was taken out, or the right to
-    /// use a layer.
-    EndSession,
-}
-
-/// The state of a handshake whose first message this node read; `None` in plain mode.
-pub(crate) type Opened = Option<Box<dyn Responder>>;
-
-/// Returns the handshake message at the end of `datagram`, an INIT or ACCEPT with these parameters,
-/// and its context. `None` if there is none, or if frames follow it.
-fn message<'a>(params: &'a Params, ride: &[u8], datagram: &[u8]) -> Option<(&'a [u8], Vec<u8>)> {
-    let message = params.sealed.as_deref().filter(|_| ride.is_empty())?;
-    Some((message, handshake_context(datagram, message.len())))
-}
-
-/// Reads the handshake message of an ACCEPT with these parameters.
-///
-/// # Errors
-/// It does not belong to `handshake`, or has the other mode.
-pub(crate) fn finish_handshake(
-    handshake: Option<&mut dyn Initiator>,
-    params: &Params,
-    datagram: &[u8],
-) -> Result<Option<ConnectionKeys>, DropReason> {
-    match (handshake, message(params, &[], datagram)) {
-        (None, None) => Ok(None),
-        (Some(handshake), Some((message, context))) => handshake
-            .finish(&context, message)
-            .map(Some)
-            .map_err(|_| DropReason::NotAuthentic),
-        _ => Err(DropReason::OtherMode),
-    }
-}
 
 /// Returns the header of a sealed packet as that of a plain one. Its tag is the end of the packet.
 fn as_data(sealed: &SealedHeader, datagram: &[u8]) -> Header {
@@ -349,15 +306,4 @@ impl Peer {
             self.open(now, token);
         }
     }
-}
-
-/// Fills `message`, the end of `packet`, an INIT or ACCEPT that has zeros there.
-pub(super) fn write_message<T>(
-    packet: &mut [u8],
-    message: usize,
-    write: impl FnOnce(&[u8], &mut [u8]) -> Result<T, HandshakeError>,
-) -> Result<T, HandshakeError> {
-    let context = handshake_context(packet, message);
-    let at = packet.len().saturating_sub(message);
-    write(&context, packet.get_mut(at..).unwrap_or_default())
 }

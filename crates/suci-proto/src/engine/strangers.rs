@@ -4,7 +4,7 @@
 use super::Engine;
 use crate::addresses::Addresses;
 use crate::config::AcceptPolicy;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use suci_channels::scheduler::Priority;
 use suci_link::limits::COOKIE_LIFETIME;
@@ -15,34 +15,6 @@ use suci_link::wire::RefusedCode;
 /// While the table is full for one address or for all, it is searched for strangers that left: not
 /// more often than this for each entry, so that searches take a small part of the time.
 const SEARCH_EACH: Duration = Duration::from_micros(1);
-
-/// Most strangers that left whose cookies are remembered: 2 MiB.
-const MOST_DEPARTED: usize = 1 << 16;
-
-/// Strangers that were forgotten while their cookies were still valid, and the newest cookie of
-/// each. An INIT with that cookie or an older one may be a copy: its session is over.
-#[derive(Debug, Default)]
-pub(super) struct Departed {
-    newest: HashMap<NodeId, Instant>,
-}
-
-impl Departed {
-    /// Returns true if a cookie of the time `made` may have been used before `node` was forgotten.
-    pub(super) fn is_old(&self, node: NodeId, made: Instant) -> bool {
-        self.newest.get(&node).is_some_and(|newest| made <= *newest)
-    }
-
-    fn remember(&mut self, node: NodeId, newest: Instant) {
-        let at = self.newest.entry(node).or_insert(newest);
-        *at = newest.max(*at);
-    }
-
-    /// Forgets expired cookies. Returns how many more may be remembered.
-    fn room(&mut self, now: Instant) -> usize {
-        self.newest.retain(|_, at| now <= *at + COOKIE_LIFETIME);
-        MOST_DEPARTED.saturating_sub(self.newest.len())
-    }
-}
 
 impl Engine {
     /// Returns a reason to refuse a node that is not known yet.

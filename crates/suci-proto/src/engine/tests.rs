@@ -25,6 +25,7 @@ mod versions;
 
 use super::*;
 use crate::credit::{SendCredit, Shares, SocketCredit};
+use crate::error::SendError;
 use crate::event::Event;
 use crate::{AcceptPolicy, Outgoing};
 use bytes::Bytes;

@@ -7,13 +7,17 @@
 mod backlog;
 mod cookie;
 mod opening;
+pub(crate) mod packets;
 mod pending_inits;
+mod renewal;
 mod sources;
 mod work;
 
 pub(crate) use backlog::{Backlog, Wait};
 pub(crate) use cookie::{Claim, CookieKey};
 pub(crate) use opening::{AttemptPhase, CALLER_TIMEOUT, FIRST_WAIT, LONGEST_WAIT, Opening};
+pub(crate) use packets::{ArrivedPacket, finish_handshake};
 pub(crate) use pending_inits::{InitRoom, PendingInits, Trust};
+pub use renewal::Renewal;
 pub(crate) use sources::SourcePrefix;
 pub(crate) use work::HandshakeWork;

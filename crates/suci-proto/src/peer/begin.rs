@@ -2,11 +2,11 @@
 //! announce.
 
 use super::Peer;
-use super::connection::{Beginning, End};
+use super::connection::{Beginning, Call, End};
 use crate::config::Config;
 use crate::credit::Grant;
-use crate::engine::{Promise, Shared};
 use crate::handshake::{FIRST_WAIT, Trust};
+use crate::shared::{Promise, Shared};
 use std::net::SocketAddr;
 use suci_link::limits::{self, MAX_DATAGRAM};
 use suci_link::link::Numbers;
@@ -34,15 +34,6 @@ fn channels_for(window: u64) -> u64 {
 pub(super) fn offer_window(params: &mut Params, window: u64) {
     params.channel_memory = window / 2;
     params.max_channels = channels_for(window);
-}
-
-/// The peer's INIT, which the new connection answers. The new connection replaces the one before.
-#[derive(Clone, Copy)]
-pub(crate) struct Call<'a> {
-    /// Time from COOKIE to INIT: a round trip, unless only a repeated INIT came.
-    pub(crate) round_trip: Duration,
-    /// The parameters that the peer announced.
-    pub(crate) params: &'a Params,
 }
 
 impl Peer {

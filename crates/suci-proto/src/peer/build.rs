@@ -8,7 +8,8 @@ mod special;
 use super::carried::Carried;
 use super::mode::SHORT;
 use super::{Connection, Peer};
-use crate::engine::Shared;
+use crate::shared::Shared;
+use crate::transmit::Built;
 pub(super) use data::write_data;
 use suci_channels::waits::WaitReason;
 use suci_link::link::Link;
@@ -26,17 +27,6 @@ const LONG_QUEUE: u64 = 1 << 20;
 /// Bytes of frames that an INIT carries at most. With its own fields the INIT stays below
 /// [`MIN_MTU`](suci_link::limits::MIN_MTU).
 const MAX_RIDING: usize = 900;
-
-/// The result of [`Peer::build`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Built {
-    /// No packet may be sent now.
-    Nothing,
-    /// A train, and more may follow it.
-    Train,
-    /// A train that carries everything that waited.
-    Last,
-}
 
 impl Peer {
     /// Fills `train` with packets for this peer: at most `max_segments`, fewer if the peer is

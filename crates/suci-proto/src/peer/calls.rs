@@ -1,8 +1,8 @@
 //! Replies of the peer, and the end of calls to it.
 
 use super::Peer;
-use crate::engine::Shared;
 use crate::event::EndReason;
+use crate::shared::Shared;
 use suci_channels::message::{CANCELLED, IncomingInfo, Message, TOO_LONG};
 use suci_link::types::{ChannelId, MessageNumber, SessionNumber, Source};
 

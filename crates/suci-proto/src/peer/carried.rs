@@ -2,12 +2,13 @@
 //! them.
 
 use super::build::write_data;
+use super::connection::demand_of;
 use super::life::Life;
 use super::{Closing, Peer, Session};
 use crate::counters::Traffic;
-use crate::credit::{Demand, Grant, SocketReturn};
-use crate::engine::Shared;
+use crate::credit::{Grant, SocketReturn};
 use crate::log::LogRecord;
+use crate::shared::Shared;
 use core::ops::RangeInclusive;
 use std::net::SocketAddr;
 use suci_channels::waits::WaitReason;
@@ -422,15 +423,6 @@ impl Consignee for Carried<'_> {
         self.grant.on_path(now, round_trip, now.since(arrived));
         let shares = &mut self.shared.shares;
         shares.on_drained(self.grant, numbers, kind, now);
-    }
-}
-
-/// Returns the part of the socket's budget that traffic of this mode should have.
-pub(super) fn demand_of(mode: Mode) -> Demand {
-    match mode {
-        Mode::Adaptive => Demand::Normal,
-        Mode::Throughput => Demand::Large,
-        Mode::Response => Demand::Small,
     }
 }
 

@@ -1,16 +1,16 @@
 //! A connection with a peer: the link, and what this node's socket and memory grant the peer on it.
 //! Replaceable within a session.
 
-use super::carried::demand_of;
+use crate::credit::Demand;
 use crate::credit::Grant;
-use crate::engine::{Paths, Shared};
 use crate::log::LogRecord;
+use crate::shared::{Paths, Shared};
 use suci_link::congestion::ControllerChoice;
 pub(crate) use suci_link::link::{AckSettings, End};
 use suci_link::link::{Agreed, Link, LinkSettings, Numbers};
 use suci_link::recovery::Recovery;
 use suci_link::security::ConnectionKeys;
-use suci_link::time::Instant;
+use suci_link::time::{Duration, Instant};
 use suci_link::train::Destination;
 use suci_link::types::{Layers, PacketNumber};
 use suci_link::wire::{Credit, Mode, Params};
@@ -132,5 +132,23 @@ impl Connection {
                 .log
                 .add(now, || LogRecord::PacketSize { to, datagram });
         }
+    }
+}
+
+/// The peer's INIT, which the new connection answers. The new connection replaces the one before.
+#[derive(Clone, Copy)]
+pub(crate) struct Call<'a> {
+    /// Time from COOKIE to INIT: a round trip, unless only a repeated INIT came.
+    pub(crate) round_trip: Duration,
+    /// The parameters that the peer announced.
+    pub(crate) params: &'a Params,
+}
+
+/// Returns the part of the socket's budget that traffic of this mode should have.
+pub(super) fn demand_of(mode: Mode) -> Demand {
+    match mode {
+        Mode::Adaptive => Demand::Normal,
+        Mode::Throughput => Demand::Large,
+        Mode::Response => Demand::Small,
     }
 }

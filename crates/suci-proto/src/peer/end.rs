@@ -3,9 +3,9 @@
 use super::event_queue::EndedSession;
 use super::{Closing, Peer, Session};
 use crate::counters::Link;
-use crate::engine::Shared;
 use crate::event::{EndReason, Event, Side};
 use crate::log::LogRecord;
+use crate::shared::Shared;
 use std::collections::VecDeque;
 use suci_channels::message::{Message, Outcome, undelivered};
 use suci_channels::port::Port;

@@ -2,8 +2,9 @@
 
 use super::Peer;
 use super::event_queue::EndedSession;
-use crate::engine::{MemberState, Promise, Shared};
+use crate::counters::MemberState;
 use crate::event::{EndReason, Side};
+use crate::shared::{Promise, Shared};
 use std::collections::VecDeque;
 use suci_channels::message::{IncomingInfo, Message};
 use suci_link::limits::MAX_GROUP_MESSAGE;

@@ -6,7 +6,7 @@
 
 use super::Peer;
 use super::build::write_data;
-use crate::engine::Shared;
+use crate::shared::Shared;
 use suci_channels::message::Answer;
 use suci_channels::waits::WaitReason;
 use suci_link::limits;

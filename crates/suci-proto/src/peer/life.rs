@@ -4,9 +4,9 @@
 //! own driver ran: the engine shifts the times by any time that passed undrained. A peer is Lost
 //! only if it was asked: a node without credit for a probe gets no answer, which shows nothing.
 
+use super::absence::KnownAbsence;
 use super::mode::SHORT;
 use super::port_reports::{PortReports, Question, Reported};
-use super::undelivered::KnownAbsence;
 use crate::counters::Link;
 use crate::event::LostCause;
 use crate::handshake::LONGEST_WAIT;

@@ -4,6 +4,8 @@
 //! `Peer` composes the parts and decides nothing about loss, credit or congestion by itself.
 //! Receiving is in `receive`, sending in `build`, time in `timers`, opening in `open` and `begin`.
 
+mod absence;
+mod attempt;
 mod begin;
 mod build;
 mod calls;
@@ -11,6 +13,7 @@ mod carried;
 mod connection;
 mod end;
 mod event_queue;
+mod events;
 mod fate;
 mod groups;
 mod idle;
@@ -28,19 +31,17 @@ mod timers;
 mod trust;
 mod undelivered;
 
-pub(crate) use begin::Call;
-pub(crate) use build::Built;
-pub(crate) use connection::{Agreement, Connection, End};
-pub(crate) use open::{Accepted, Attempt};
-pub(crate) use session::{History, Session};
+pub(crate) use attempt::{Accepted, Attempt};
+pub(crate) use connection::{Agreement, Call, Connection, End};
+pub(crate) use session::{Closing, History, Session};
 
 use crate::addresses::Addresses;
 use crate::config::Config;
 use crate::counters::{Counters, Link, PeerInfo, PeerStats, Traffic};
-use crate::engine::{Promise, Shared};
 use crate::event::{EndReason, Event, RefusedReason};
 use crate::log::LogRecord;
 use crate::options::PeerOptions;
+use crate::shared::{Promise, Shared};
 use event_queue::EventQueue;
 pub(crate) use event_queue::MAX_UNREAD;
 use fate::Unsent;
@@ -57,17 +58,6 @@ use suci_link::rate_cap::RateCap;
 use suci_link::time::{Duration, Instant};
 use suci_link::types::{ChannelId, NodeId};
 use suci_link::wire::Mode;
-
-/// The progress of this side in closing the session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Closing {
-    /// Not closing.
-    Open,
-    /// Waiting until everything is acknowledged, at most until the deadline.
-    Draining { deadline: Instant },
-    /// CLOSE was sent, or is due.
-    Sent { deadline: Instant },
-}
 
 /// All state about one other node.
 #[derive(Debug)]

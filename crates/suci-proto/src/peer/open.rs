@@ -1,95 +1,34 @@
 //! Making a connection, from either side: the peer's part of the handshake.
 
 use super::Peer;
+use super::absence::Absence;
+use super::attempt::Accepted;
+use super::attempt::Attempt;
+use super::attempt::Handshake;
+use super::attempt::Offer;
 use super::begin::offer_window;
 use super::connection::{AckSettings, Agreement, Beginning, Connection, End};
-use super::undelivered::Absence;
 use crate::credit::DrainedKind;
-use crate::engine::{ArrivedPacket, Promise, Shared, finish_handshake, init_packet};
 use crate::event::{EndReason, Event, RefusedReason};
-use crate::handshake::{AttemptPhase, LONGEST_WAIT, Opening};
+use crate::handshake::{ArrivedPacket, finish_handshake, packets};
+use crate::handshake::{LONGEST_WAIT, Opening};
 use crate::log::{DropReason, LogRecord};
-use core::fmt;
+use crate::shared::{Promise, Shared};
 use core::ops::RangeInclusive;
 use std::net::SocketAddr;
 use suci_link::limits::COOKIE_LIFETIME;
 use suci_link::link::LinkSettings;
 use suci_link::planted;
 use suci_link::recovery::Sink;
-use suci_link::security::{ConnectionKeys, HandshakeError, Initiator};
+use suci_link::security::{ConnectionKeys, HandshakeError};
 use suci_link::time::{Duration, Instant};
-use suci_link::train::Destination;
 use suci_link::types::{Epoch, Incarnation, Layers, NodeId, PacketNumber};
 use suci_link::wire::{self, Header, Init, Params, RefusedCode};
-
-/// An attempt of ours to open a connection.
-#[derive(Debug)]
-pub(crate) struct Attempt {
-    pub(crate) opening: Opening,
-    /// Where it goes.
-    pub(crate) to: SocketAddr,
-    /// The index of the present address: the number of changes to another address.
-    address_index: usize,
-    /// The cookie, from COOKIE to INIT, and when it came.
-    cookie: Option<(wire::Cookie, Instant)>,
-    /// The offer of our INIT, once INIT is made.
-    offer: Option<Offer>,
-    /// Number of handshakes in a row that the peer refused because its key is another one.
-    keys_refused: u32,
-    /// ACCEPTs that seemed to answer our INIT and were not authentic.
-    forged_accepts: u32,
-    /// Reports that nobody is where it goes.
-    pub(super) absence: Absence,
-    /// The INIT carries no messages: one that did got no answer.
-    small: bool,
-}
 
 /// Forged ACCEPTs after which an attempt is given up, and the next one waits a second. Each costs
 /// up to three key exchanges, 0.3 ms, before it shows that it is forged. Only a node that reads our
 /// INIT can make one: it could refuse the attempt as well.
 const MAX_FORGED_ACCEPTS: u32 = 64;
-
-/// The content of our INIT.
-#[derive(Debug)]
-struct Offer {
-    local: End,
-    beginning: Beginning,
-    /// The incarnation to which the INIT is addressed.
-    incarnation: Incarnation,
-    epoch: Epoch,
-    /// The layers that the peer may use, as the INIT says.
-    layers: Layers,
-    /// Memory promised to the session that begins if the peer accepts; none if the present one goes
-    /// on.
-    promise: Option<Promise>,
-    sent_at: Instant,
-    /// The INIT carries messages.
-    rode: bool,
-    handshake: Handshake,
-}
-
-/// The state of a handshake after message 1; `None` in plain mode.
-struct Handshake(Option<Box<dyn Initiator>>);
-
-/// Leaves the keys out.
-impl fmt::Debug for Handshake {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Handshake")
-    }
-}
-
-/// An accepted INIT of the peer: the answer to it and to its repetitions.
-#[derive(Debug)]
-pub(crate) struct Accepted {
-    pub(crate) token: u64,
-    /// Where the INIT came from. Its cookie proved that address.
-    pub(crate) to: Destination,
-    pub(crate) bytes: Vec<u8>,
-    /// ACCEPT must be sent (again).
-    pub(crate) due: bool,
-    /// How often it was sent.
-    pub(crate) tries: u32,
-}
 
 /// Time until the next HELLO if the peer will have room shortly.
 const SHORT_WAIT: Duration = Duration::from_millis(200);
@@ -103,27 +42,6 @@ const fn no_message(error: HandshakeError) -> RefusedCode {
     match error {
         HandshakeError::UnknownPeer => RefusedCode::NodeKey,
         HandshakeError::WrongKey | HandshakeError::Unavailable => RefusedCode::Key,
-    }
-}
-
-impl Attempt {
-    fn new(opening: Opening, to: SocketAddr) -> Self {
-        Self {
-            opening,
-            to,
-            address_index: 0,
-            cookie: None,
-            offer: None,
-            keys_refused: 0,
-            forged_accepts: 0,
-            absence: Absence::default(),
-            small: false,
-        }
-    }
-
-    /// Returns true if the attempt waits for a cookie.
-    pub(crate) fn is_asking(&self) -> bool {
-        *self.opening.phase() == AttemptPhase::Hello
     }
 }
 
@@ -410,7 +328,14 @@ impl Peer {
         };
         let (token, keys_refused) = (attempt.opening.token(), attempt.keys_refused);
         let first = beginning.numbers.first();
-        let made = init_packet(shared, first, token, keys_refused, &mut init);
+        let made = packets::init(
+            shared.identity.node,
+            &shared.config.security,
+            first,
+            token,
+            keys_refused,
+            &mut init,
+        );
         let (bytes, handshake) = match made {
             Ok((bytes, initiator)) => (bytes, Handshake(initiator)),
             Err(error) => {

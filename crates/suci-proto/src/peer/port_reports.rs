@@ -1,6 +1,6 @@
 //! Reports that a peer's port is closed.
 
-use super::undelivered::KnownAbsence;
+use super::absence::KnownAbsence;
 use suci_link::time::{Duration, Instant};
 
 /// A packet of ours that the peer answers if it lives.

@@ -1,8 +1,8 @@
 //! Input of the ports of layers.
 
 use super::Peer;
-use crate::engine::{PortInput, Shared};
 use crate::event::{EndReason, Event, RefusedReason};
+use crate::shared::{PortInput, Shared};
 use std::collections::VecDeque;
 use suci_channels::message::Message;
 use suci_channels::port::Port;

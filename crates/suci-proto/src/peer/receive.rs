@@ -4,8 +4,8 @@
 
 use super::end::Ending;
 use super::{Closing, Peer};
-use crate::engine::{PortInput, Shared};
 use crate::event::{EndReason, Event, Side};
+use crate::shared::{PortInput, Shared};
 use suci_channels::message::NOT_PERMITTED;
 use suci_channels::port::Port;
 use suci_link::arrival::Arrival;

@@ -1,14 +1,28 @@
 //! A session, to which the delivery promises apply. It outlives connections.
 
-use super::suspension::Suspension;
 use crate::config::Config;
-use crate::engine::Promise;
+use crate::shared::Promise;
 use std::collections::VecDeque;
 use suci_channels::message::{Inbox, InboxLimits, Outbox, OutboxLimits, Pool};
 use suci_link::limits::{self, MAX_RETIRED};
+use suci_link::link::NumberedSetting;
 use suci_link::planted;
 use suci_link::time::Instant;
 use suci_link::types::{Epoch, Incarnation, Layers, NodeId, SessionNumber, Source};
+
+/// Whether each side suspended a session. It ends with the session.
+pub(crate) type Suspension = NumberedSetting<bool>;
+
+/// The progress of this side in closing the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Closing {
+    /// Not closing.
+    Open,
+    /// Waiting until everything is acknowledged, at most until the deadline.
+    Draining { deadline: Instant },
+    /// CLOSE was sent, or is due.
+    Sent { deadline: Instant },
+}
 
 /// The messages of one pair of incarnations and epoch, in both directions.
 #[derive(Debug)]

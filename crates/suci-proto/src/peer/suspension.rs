@@ -1,12 +1,8 @@
 //! Suspension of a session by either side, and the frames that announce it: SUSPEND and RESUME.
 
 use super::{Peer, Session};
-use crate::engine::Shared;
 use crate::event::{Event, Side};
-use suci_link::link::NumberedSetting;
-
-/// Whether each side suspended a session. It ends with the session.
-pub(crate) type Suspension = NumberedSetting<bool>;
+use crate::shared::Shared;
 
 impl Session {
     /// Returns the side that suspended the session; this side if both did, since only its program

@@ -1,12 +1,13 @@
 //! Reports about one peer: a datagram was not delivered, or its process has ended.
 
+use super::absence::KnownAbsence;
 use super::port_reports::{Question, Reported};
 use super::{Closing, End, Peer};
 use crate::counters::Link;
-use crate::engine::{PortInput, ProcessEnd, Shared, Undelivered};
 use crate::event::{EndReason, LostCause, Unreachable};
 use crate::log::LogRecord;
-use std::net::SocketAddr;
+use crate::shared::{PortInput, Shared};
+use crate::undelivered::{ProcessEnd, Undelivered};
 use suci_link::time::{Duration, Instant};
 use suci_link::wire;
 
@@ -17,51 +18,6 @@ const PROBES: u32 = 3;
 /// reports at once, and then one in each second (`icmp_ratelimit`), so that later questions often
 /// have none of their own.
 const REPORTS_KEPT: Duration = Duration::from_secs(10);
-
-/// Reports that nobody is at addresses of a peer to which an attempt sent HELLO. Each question of
-/// the program has an attempt of its own, so that no late report of an earlier question counts.
-#[derive(Debug, Default)]
-pub(super) struct Absence {
-    /// The addresses, each once; at most all of one peer.
-    addresses: Vec<SocketAddr>,
-    /// A report says that a port is closed, and not only that there is no way.
-    is_port: bool,
-    /// A report came from the network, where anyone can forge it.
-    is_hint: bool,
-    /// When the last report came.
-    reported: Option<Instant>,
-    /// How many HELLOs must have been sent before the reports from all addresses count.
-    due: Option<u32>,
-    /// The reports count, and the layer of sockets was told.
-    is_told: bool,
-}
-
-impl Absence {
-    /// Notes a report. Returns true if it is the first one about its address.
-    fn add(&mut self, now: Instant, report: &Undelivered<'_>) -> bool {
-        self.is_port |= report.why == Unreachable::Port;
-        self.is_hint |= !report.local;
-        self.reported = Some(now);
-        let first = !self.addresses.contains(&report.to);
-        if first {
-            self.addresses.push(report.to);
-        }
-        first
-    }
-}
-
-/// The result of an attempt: the network's reports, and HELLOs without answers, showed that nobody
-/// is at any address of a peer. The peer was not heard since.
-#[derive(Debug)]
-pub(super) struct KnownAbsence {
-    addresses: Vec<SocketAddr>,
-    is_port: bool,
-    /// How many HELLOs had to be sent before the reports counted. In that time an answer would have
-    /// come, too.
-    due: u32,
-    /// When the last report came.
-    pub(super) reported: Instant,
-}
 
 impl Peer {
     /// Handles the report that a datagram to `report.to` was not delivered. Returns true if the

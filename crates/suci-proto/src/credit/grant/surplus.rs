@@ -39,7 +39,7 @@ impl Grant {
 
     /// Returns true if the peer has had a surplus for `time`, and would keep it for four times as
     /// long.
-    pub(in crate::credit) fn has_lasting_surplus(&self, now: Instant, time: Duration) -> bool {
+    pub(crate) fn has_lasting_surplus(&self, now: Instant, time: Duration) -> bool {
         let lasts = |surplus: Surplus| {
             let used = self.drained_end.saturating_sub(surplus.from);
             let left = self.outstanding().saturating_sub(self.share);

@@ -1,9 +1,9 @@
 //! The division of a socket's budget among its peers.
 
 use super::{NEWCOMER_PART, Shares, Unsatisfied};
-use crate::credit::DrainedKind;
-use crate::credit::Grant;
+use crate::credit::grant::Grant;
 use crate::credit::need::{Demand, Use};
+use suci_link::link::DrainedKind;
 use suci_link::planted;
 use suci_link::time::Instant;
 use suci_link::types::PacketNumber;
@@ -99,7 +99,7 @@ impl Shares {
     }
 
     /// Counts the peer as unsatisfied from now on.
-    pub(in crate::credit) fn mark_unsatisfied(&mut self, grant: &mut Grant) {
+    pub(crate) fn mark_unsatisfied(&mut self, grant: &mut Grant) {
         if !grant.need.unsatisfied && !grant.retired && !grant.dismissed {
             grant.need.unsatisfied = true;
             self.unsatisfied.change(grant, u64::saturating_add);

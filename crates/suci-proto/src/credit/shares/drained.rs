@@ -2,8 +2,9 @@
 
 use super::Shares;
 use super::division::Activity;
-use crate::credit::{DrainedKind, Grant};
+use crate::credit::grant::Grant;
 use core::ops::RangeInclusive;
+use suci_link::link::DrainedKind;
 use suci_link::time::Instant;
 use suci_link::types::PacketNumber;
 

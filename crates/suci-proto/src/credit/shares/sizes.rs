@@ -2,7 +2,8 @@
 //! enough.
 
 use super::Shares;
-use crate::credit::{Grant, data_charge};
+use crate::credit::grant::Grant;
+use suci_link::credit::data_charge;
 use suci_link::limits::{ETHERNET_MTU, MAX_DATAGRAM};
 
 /// The budget should hold at least this many of the largest packets, and this many for each peer.

@@ -1,6 +1,7 @@
 //! Programs that do not take their events (F04).
 
 use super::*;
+use crate::error::SendError;
 use crate::peer::MAX_UNREAD;
 use crate::{EndReason, RefusedReason};
 

@@ -4,6 +4,7 @@
 use super::sealed::{accept_of, connected, exchange, is_sealed, world};
 use super::*;
 use crate::event::LostCause;
+use crate::handshake::Renewal;
 use crate::{RefusedReason, handshake::Claim};
 use suci_link::limits::MAX_FORGERIES;
 

@@ -3,8 +3,10 @@
 
 use super::*;
 use crate::RefusedReason;
-use crate::engine::PortInput;
+use crate::error::SendError;
 use crate::event::{EndReason, Side};
+use crate::handshake::Renewal;
+use crate::shared::PortInput;
 use suci_channels::message::{NOT_PERMITTED, Outcome};
 use suci_link::types::{Layer, Layers, ProtocolError};
 

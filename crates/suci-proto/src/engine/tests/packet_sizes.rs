@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::credit::data_charge;
+use crate::shared::RouteQuery;
 use suci_link::limits::{DATA_CHARGE, ETHERNET_MTU, JUMBO_DATAGRAM, MIN_MTU};
 
 /// Two hosts whose routes to one another carry UDP payloads of `routes` bytes, after each heard of

@@ -1,8 +1,9 @@
 //! Input of the ports of layers.
 
 use super::*;
-use crate::engine::PortInput;
+use crate::error::SendError;
 use crate::event::LostCause;
+use crate::shared::PortInput;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use suci_channels::message::{IncomingInfo, Place, PlacedBy, Placement, TOO_LONG};

@@ -1,6 +1,7 @@
 //! Sessions that follow one another under one node ID, and sessions that never had a connection.
 
 use super::*;
+use crate::error::SendError;
 use crate::{EndReason, Outcome};
 use suci_link::limits::{ETHERNET_MTU, MAX_RETIRED, MIN_MTU};
 use suci_link::types::{Epoch, ProtocolError};

@@ -4,9 +4,10 @@
 use super::hostile::{hello, run_without};
 use super::idle::is_idle;
 use super::*;
-use crate::engine::memory::MemoryShares;
 use crate::event::EndReason;
 use crate::handshake::Trust;
+use crate::shared::MemoryShares;
+use crate::shared::Promise;
 
 /// Hosts that know one another, except for the first: its book is empty, and it admits strangers.
 pub(super) fn one_server(hosts: usize, max_peers: usize, buffer: u64) -> World {

@@ -10,15 +10,15 @@ use suci_link::train::Train;
 const _: () = assert!(PADDING_LIMIT == SMALL + 32);
 
 /// The result of [`write_data`].
-pub(in crate::peer) struct Written {
+pub(crate) struct Written {
     /// The packet cannot be padded any more.
-    pub(in crate::peer) closed: bool,
+    pub(crate) closed: bool,
     /// Bytes of messages that were sent before.
-    pub(in crate::peer) resent: u64,
+    pub(crate) resent: u64,
 }
 
 /// Writes messages of `outbox` until the packet has `size` bytes or no message may be sent.
-pub(in crate::peer) fn write_data(
+pub(crate) fn write_data(
     outbox: &mut Outbox,
     size: usize,
     train: &mut Train,

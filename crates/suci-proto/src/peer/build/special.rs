@@ -3,9 +3,9 @@
 
 use super::MAX_RIDING;
 use super::data::write_data;
-use crate::engine::Shared;
 use crate::peer::Peer;
 use crate::peer::connection::Beginning;
+use crate::shared::Shared;
 use suci_link::limits;
 use suci_link::recovery::SentKind;
 use suci_link::security::Sealing;
@@ -18,7 +18,7 @@ const FINAL_CLOSE_COPIES: u32 = 3;
 
 impl Peer {
     /// Writes the frames of messages that an INIT carries, as many as fit the smallest path.
-    pub(in crate::peer) fn write_ride(
+    pub(crate) fn write_ride(
         &mut self,
         now: Instant,
         ride: &mut Vec<u8>,

@@ -1,11 +1,20 @@
 //! The state that all peers of an engine share: settings, randomness, counters, budgets and the
 //! queues to the program.
 
-use super::admission_queue::{AdmissionQueue, Asker};
-use super::calls::Calls;
-use super::memory::MemoryShares;
-use super::paths::Paths;
-use super::ports::PortInput;
+mod admission_queue;
+mod calls;
+mod input;
+mod memory;
+mod paths;
+
+pub(crate) use admission_queue::{AdmissionQueue, Asker};
+pub use calls::{CallError, CallId, CallResult};
+pub(crate) use calls::{Calls, OpenCall};
+pub use input::{MemberChange, PortInput};
+pub(crate) use memory::{MemoryShares, Promise};
+pub(crate) use paths::Paths;
+pub use paths::RouteQuery;
+
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::credit::Shares;
@@ -93,7 +102,7 @@ pub(crate) struct Shared {
     /// Groups that are numbered one after the other take few ranges.
     pub(crate) ended_groups: RangeSet,
     /// Peers in the book whose messages on these channels were dropped, in which sessions, until
-    /// somebody [asks](super::Engine::poll_late_of_group). Bounded by the book and the groups that
+    /// somebody [asks](crate::Engine::poll_late_of_group). Bounded by the book and the groups that
     /// ended.
     pub(crate) late_of_groups: BTreeMap<(NodeId, ChannelId), SessionNumber>,
     pub(crate) calls: Calls,
@@ -139,7 +148,7 @@ impl Shared {
         }
     }
 
-    pub(super) fn new(
+    pub(crate) fn new(
         config: Arc<Config>,
         identity: Identity,
         rng: ChaCha8Rng,
@@ -252,7 +261,7 @@ impl Shared {
     }
 
     /// Drops the packets that wait and are not sealed yet.
-    pub(super) fn drop_unsealed(&mut self) {
+    pub(crate) fn drop_unsealed(&mut self) {
         self.replies.retain(|reply| reply.sealing.is_none());
     }
 
@@ -273,7 +282,7 @@ impl Shared {
 
     /// Puts the next reply into `train`. A reply that is sent several times goes to the end of the
     /// queue after each. Returns whether there was one.
-    pub(super) fn write_reply(&mut self, train: &mut Train) -> bool {
+    pub(crate) fn write_reply(&mut self, train: &mut Train) -> bool {
         let Some(mut reply) = self.replies.pop_front() else {
             return false;
         };
