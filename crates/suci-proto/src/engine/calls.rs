@@ -40,7 +40,7 @@ impl Engine {
         if self.peers.get(key).is_some_and(Peer::has_died) {
             let token = self.shared.random();
             self.update(key, |peer, shared| {
-                shared.calls.done.push_back((id, Err(CallError::Died)));
+                shared.news.calls.done.push_back((id, Err(CallError::Died)));
                 peer.open(now, token);
                 peer.ask_for_process(now, shared);
             });
@@ -75,7 +75,7 @@ impl Engine {
             channel,
             number,
         };
-        self.shared.calls.open.insert(id, open);
+        self.shared.news.calls.open.insert(id, open);
         Ok(())
     }
 
@@ -104,7 +104,7 @@ impl Engine {
 
     /// Returns the next call that ended without a reply.
     pub fn poll_failed_call(&mut self) -> Option<(CallId, CallResult)> {
-        let done = &mut self.shared.calls.done;
+        let done = &mut self.shared.news.calls.done;
         let failed = done.iter().position(|(_, result)| result.is_err())?;
         done.remove(failed)
     }
@@ -112,7 +112,7 @@ impl Engine {
     /// Returns the next call that has a result. Taking a reply gives memory credit back to the
     /// peer.
     pub fn poll_call(&mut self) -> Option<(CallId, CallResult)> {
-        if let Some(done) = self.shared.calls.done.pop_front() {
+        if let Some(done) = self.shared.news.calls.done.pop_front() {
             return Some(done);
         }
         while let Some(key) = self.answered.front() {
@@ -126,7 +126,7 @@ impl Engine {
             };
             // The peer must be told its new credit.
             self.dirty.add(key);
-            match self.shared.calls.answered(peer.node, &message) {
+            match self.shared.news.calls.answered(peer.node, &message) {
                 Some(id) => {
                     peer.session.open_calls = peer.session.open_calls.saturating_sub(1);
                     let source = Source {
@@ -144,13 +144,13 @@ impl Engine {
     /// Returns true if [`Engine::poll_call`] may have something.
     #[must_use]
     pub fn has_call(&self) -> bool {
-        !self.shared.calls.done.is_empty() || !self.answered.is_empty()
+        !self.shared.news.calls.done.is_empty() || !self.answered.is_empty()
     }
 
     /// Cancels a call: its request is not sent, if no part of it was, and its reply will be late.
     /// The result of an ended call is dropped, too.
     pub fn cancel_call(&mut self, id: CallId) {
-        if let Some(open) = self.shared.calls.open.remove(&id) {
+        if let Some(open) = self.shared.news.calls.open.remove(&id) {
             let Some(key) = self.peer_key(open.node) else {
                 return;
             };
@@ -160,7 +160,7 @@ impl Engine {
                 peer.cancel_request(open.channel, open.number, shared);
             });
         }
-        let done = &mut self.shared.calls.done;
+        let done = &mut self.shared.news.calls.done;
         let before = done.len();
         done.retain(|(other, result)| *other != id || result.is_err());
         self.shared.counters.late_replies += (before - done.len()) as u64;
@@ -182,6 +182,6 @@ impl Engine {
     /// Returns how many calls have no reply yet.
     #[must_use]
     pub fn open_calls(&self) -> usize {
-        self.shared.calls.open.len()
+        self.shared.news.calls.open.len()
     }
 }

@@ -184,9 +184,13 @@ impl Engine {
             tries: 1,
         });
         if planted("cookie-sent-twice") {
-            self.shared.reply(claim.origin, bytes.clone());
+            self.shared
+                .replies
+                .add(claim.origin, bytes.clone(), &mut self.shared.counters);
         }
-        self.shared.reply(claim.origin, bytes);
+        self.shared
+            .replies
+            .add(claim.origin, bytes, &mut self.shared.counters);
         self.shared.paths.look_up(now, claim.origin.to);
     }
 
@@ -318,7 +322,7 @@ impl Engine {
         if self.known_callers.is_empty() {
             self.pending_inits.try_again();
         }
-        self.shared.may_reply(trust != Trust::Stranger)
+        self.shared.replies.has_room_for(trust != Trust::Stranger)
             && self.pending_inits.admits(now, caller, room)
     }
 
@@ -554,7 +558,7 @@ impl Engine {
             opened,
         ) else {
             // The initiator repeats its INIT.
-            shared.free_index(local.index);
+            shared.indices.free(local.index);
             shared.shares.release(&mut beginning.grant);
             return Err(NoEntry::Ignored(DropReason::NoKeys));
         };
@@ -702,7 +706,7 @@ impl Engine {
             to,
             tries: attempt.opening.tries(),
         };
-        if shared.reply(to.into(), bytes) {
+        if shared.replies.add(to.into(), bytes, &mut shared.counters) {
             shared.log.add(now, || record);
         }
     }

@@ -380,7 +380,7 @@ impl Engine {
 
     fn on_data(&mut self, packet: &ArrivedPacket<'_>, packets: &mut ContiguousPackets<'_>) {
         let (now, arrival, header) = (packet.now, packet.arrival, packet.header);
-        let key = self.shared.route(header.index);
+        let key = self.shared.indices.peer(header.index);
         let (index, tag) = (header.index, header.tag);
         let addressed = key.and_then(|key| {
             let peer = self.peers.addressed(key, End { index, tag })?;
@@ -419,7 +419,7 @@ impl Engine {
     /// rate. Sends nothing if the packet came before ACCEPT, after which its connection is known.
     fn hint_unknown(&mut self, packet: &ArrivedPacket<'_>, reason: DropReason) {
         if planted("window-before-authentication")
-            && let Some(key) = self.shared.route(packet.header.index)
+            && let Some(key) = self.shared.indices.peer(packet.header.index)
             && let Some(peer) = self.peers.get_mut(key)
             && let Some(connection) = &mut peer.connection
         {
@@ -432,7 +432,11 @@ impl Engine {
         if reason != DropReason::BeforeAccept && self.may_hint(packet.now) {
             self.shared.counters.unknown_sent += 1;
             let bytes = packets::unknown(self.shared.identity.node, packet.header);
-            self.shared.reply_to_anyone(packet.arrival.origin(), bytes);
+            self.shared.replies.add_for_anyone(
+                packet.arrival.origin(),
+                bytes,
+                &mut self.shared.counters,
+            );
         }
     }
 
@@ -489,7 +493,7 @@ impl Engine {
             self.touch(key);
         }
         loop {
-            if self.shared.write_reply(&mut self.train) {
+            if self.shared.replies.write_next(&mut self.train) {
                 self.train_peer = None;
                 return true;
             }

@@ -22,7 +22,7 @@ impl Engine {
             // The peer must be told if the next message is permitted.
             self.touch(key);
         }
-        if let Some(input) = self.shared.news[port as usize].pop_front() {
+        if let Some(input) = self.shared.news.inputs[port as usize].pop_front() {
             return Some(input);
         }
         let (key, from, message) = self.take_for(port)?;
@@ -43,7 +43,7 @@ impl Engine {
     /// comes first.
     #[must_use]
     pub fn has_port_news(&self, port: Port) -> bool {
-        !self.shared.news[port as usize].is_empty()
+        !self.shared.news.inputs[port as usize].is_empty()
     }
 
     /// Returns true if [`Engine::poll_port`] may have something for the library itself, not for the

@@ -69,9 +69,13 @@ impl Engine {
         });
         // For a known node, REFUSED for lack of room is a sign of life.
         if reason.is_for_now() && trust != Trust::Stranger {
-            self.shared.reply(arrival.origin(), bytes);
+            self.shared
+                .replies
+                .add(arrival.origin(), bytes, &mut self.shared.counters);
         } else {
-            self.shared.reply_to_anyone(arrival.origin(), bytes);
+            self.shared
+                .replies
+                .add_for_anyone(arrival.origin(), bytes, &mut self.shared.counters);
         }
     }
 

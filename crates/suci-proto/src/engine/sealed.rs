@@ -89,7 +89,7 @@ impl Engine {
         };
         let header = as_data(&sealed, datagram);
         let packet = arrived(now, arrival, &header);
-        let key = self.shared.route(sealed.index);
+        let key = self.shared.indices.peer(sealed.index);
         let Some(key) = key.filter(|key| self.peers.sealed(*key, sealed.index).is_some()) else {
             self.on_sealed_stranger(&packet, key);
             return first;
@@ -256,7 +256,7 @@ impl Engine {
             return;
         }
         if renewal != Renewal::Replace && !planted("sealed-after-restore") {
-            self.shared.drop_unsealed();
+            self.shared.replies.drop_unsealed();
         }
         for key in self.peers.keys() {
             self.renew_keys_at(now, key, renewal);

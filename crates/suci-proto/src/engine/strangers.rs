@@ -67,7 +67,7 @@ impl Engine {
         if gone.is_empty() {
             gone = self.forgettable(now, true, room);
             let forgotten: BTreeSet<_> = gone.iter().copied().collect();
-            let listed = &mut self.shared.peers_with_events;
+            let listed = &mut self.shared.news.peers_with_events;
             listed.retain(|key| !forgotten.contains(key));
         }
         self.forget(gone);
@@ -115,15 +115,15 @@ impl Engine {
             }
             self.shared.met -= usize::from(peer.is_met());
             let unreported = peer.events.unreported();
-            self.shared.unreported = self.shared.unreported.saturating_sub(unreported);
+            self.shared.news.unreported = self.shared.news.unreported.saturating_sub(unreported);
             peer.drop_layer_remains(&mut self.shared);
             self.shared.memory.release(peer.session.promise);
             self.by_node.remove(&peer.node);
             self.removed.remove(&peer.node);
             self.shared.acquaintances = self.peers.len();
             self.recent = None;
-            self.shared.resuspended.remove(&peer.node);
-            self.shared.lost.remove(&peer.node);
+            self.shared.news.resuspended.remove(&peer.node);
+            self.shared.news.lost.remove(&peer.node);
             // Another peer may get this key.
             self.shared.admission_queue.leave(Some(key));
             self.uncount_stranger(peer.stranger_from);

@@ -387,7 +387,7 @@ impl Engine {
     /// for an answer of their peer, for a timer or for room in the socket. Each call tells of the
     /// time since the one before. A driver must take input and run timers meanwhile.
     pub fn take_found_waiting(&mut self) -> bool {
-        core::mem::take(&mut self.shared.found_waiting)
+        core::mem::take(&mut self.shared.news.found_waiting)
     }
 
     /// Returns true if messages wait now, as [`Engine::take_found_waiting`] describes. Looks at
@@ -449,7 +449,7 @@ impl Engine {
     /// Returns every [`Event::Incoming`] that the program has not taken yet, even behind other
     /// events.
     pub fn announcements(&self) -> impl Iterator<Item = &Event> {
-        let peers_with_events = self.shared.peers_with_events.iter();
+        let peers_with_events = self.shared.news.peers_with_events.iter();
         let peers = peers_with_events.filter_map(|key| self.peers.active(*key));
         peers.flat_map(|peer| peer.events.announcements())
     }

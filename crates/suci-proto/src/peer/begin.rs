@@ -124,7 +124,7 @@ impl Peer {
     /// Returns an index and tag for packets to us.
     pub(crate) fn new_end(&self, shared: &mut Shared) -> End {
         End {
-            index: shared.allocate_index(self.node, self.key),
+            index: shared.indices.allocate(self.node, self.key),
             tag: shared.random(),
         }
     }

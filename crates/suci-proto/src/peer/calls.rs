@@ -25,7 +25,7 @@ impl Peer {
 
     /// Refuses a reply that is longer than messages taken without a decision, and ends its call.
     pub(super) fn refuse_reply(&mut self, info: &IncomingInfo, shared: &mut Shared) {
-        let (channel, calls) = (info.channel, &mut shared.calls);
+        let (channel, calls) = (info.channel, &mut shared.news.calls);
         if calls.too_long(self.node, channel, info.tag, info.total) {
             self.session.open_calls = self.session.open_calls.saturating_sub(1);
         } else {
@@ -59,7 +59,7 @@ impl Peer {
     pub(super) fn end_calls_if_dead(&mut self, shared: &mut Shared) {
         if self.life.is_dead() {
             self.session.open_calls = 0;
-            shared.calls.died(self.node);
+            shared.news.calls.died(self.node);
         }
     }
 
@@ -74,7 +74,7 @@ impl Peer {
     ) {
         let node = self.node;
         let replies = replies.into_iter();
-        let late = (shared.calls).end(Source { node, session }, reason, replies);
+        let late = (shared.news.calls).end(Source { node, session }, reason, replies);
         shared.counters.late_replies += late;
     }
 }

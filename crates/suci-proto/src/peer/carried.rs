@@ -51,6 +51,8 @@ pub(super) struct Carried<'a> {
     waited: bool,
     /// An acknowledgement was the last one that they waited for.
     pub(super) emptied: bool,
+    /// The packet being received suspended the session (true) or resumed it, in this order.
+    pub(super) heard_suspensions: Vec<bool>,
     pub(super) shared: &'a mut Shared,
 }
 
@@ -81,6 +83,7 @@ impl Peer {
             is_over: self.lingering.is_some(),
             waited,
             emptied: false,
+            heard_suspensions: Vec::new(),
             shared,
         };
         Some((&mut connection.link, carried))
@@ -118,7 +121,7 @@ impl Carried<'_> {
     /// Takes a SUSPEND, or a RESUME.
     fn hear_suspension(&mut self, number: u64, suspended: bool) {
         if self.session.suspension.on_heard(number, suspended) {
-            self.shared.heard_suspensions.push(suspended);
+            self.heard_suspensions.push(suspended);
         }
     }
 

@@ -106,7 +106,8 @@ impl Peer {
     ) -> T {
         let before = self.events.unreported();
         let result = change(&mut self.events);
-        shared.unreported = (shared.unreported + self.events.unreported()).saturating_sub(before);
+        shared.news.unreported =
+            (shared.news.unreported + self.events.unreported()).saturating_sub(before);
         self.list_events(shared);
         result
     }
@@ -130,7 +131,7 @@ impl Peer {
     pub(super) fn list_events(&mut self, shared: &mut Shared) {
         if !self.has_listed_events && self.has_event() {
             self.has_listed_events = true;
-            shared.peers_with_events.push_back(self.key);
+            shared.news.peers_with_events.push_back(self.key);
         }
     }
 

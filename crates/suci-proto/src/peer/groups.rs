@@ -125,7 +125,7 @@ impl Peer {
     /// Refuses an announced message that no group sends, or whose group is over. Others wait until
     /// their group asks.
     pub(super) fn judge_for_group(&mut self, info: &IncomingInfo, shared: &Shared) {
-        if shared.ended_groups.contains(info.channel.0.into()) {
+        if shared.news.ended_groups.contains(info.channel.0.into()) {
             self.refuse_of_group(info.channel);
         } else if info.total > MAX_GROUP_MESSAGE as u64 {
             let inbox = &mut self.session.inbox;

@@ -253,7 +253,7 @@ impl Peer {
         self.lingering = None;
         if let Some(mut connection) = self.connection.take() {
             self.requeue(&mut connection);
-            shared.free_index(connection.link.local.index);
+            shared.indices.free(connection.link.local.index);
             shared.shares.release(&mut connection.grant);
             for mut previous in connection.previous {
                 shared.shares.release(&mut previous);

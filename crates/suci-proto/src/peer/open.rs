@@ -214,7 +214,7 @@ impl Peer {
     ) {
         let mut ride = Requeue { peer: self };
         beginning.recovery.drop_all(&mut ride);
-        shared.free_index(local.index);
+        shared.indices.free(local.index);
         shared.shares.release(&mut beginning.grant);
         shared.memory.release(promise.unwrap_or_default());
     }
@@ -550,7 +550,7 @@ impl Peer {
             }
             self.requeue(&mut old);
             self.close_again();
-            shared.free_index(old.link.local.index);
+            shared.indices.free(old.link.local.index);
             // If the old connection was never heard, packets of earlier ones may still come, too.
             shared.shares.stop_waiting(&mut old.grant);
             connection.previous = old.previous;

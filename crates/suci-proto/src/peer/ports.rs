@@ -92,9 +92,9 @@ impl Peer {
     /// Tells layers of an event, if they want to know of it.
     pub(super) fn tell_layers(&self, event: &Event, shared: &mut Shared) {
         match *event {
-            Event::Up { node, .. } => shared.tell_ports(|| PortInput::Up(node)),
+            Event::Up { node, .. } => shared.news.tell_ports(|| PortInput::Up(node)),
             Event::Lost { node, cause, .. } => {
-                shared.tell_ports(|| PortInput::Lost(node, cause));
+                shared.news.tell_ports(|| PortInput::Lost(node, cause));
             }
             _ => {}
         }
@@ -113,12 +113,14 @@ impl Peer {
             self.count_received(1, message.payload.received(), &mut shared.counters);
             let port = Port::of(message.channel);
             // A driver that takes none of them must not hold more and more.
-            if !port.hears_of_peers() && shared.news[port as usize].len() >= MAX_LEFT {
+            if !port.hears_of_peers() && shared.news.inputs[port as usize].len() >= MAX_LEFT {
                 continue;
             }
             let from = Source { node, session };
-            shared.tell_port(port, PortInput::Last(from, message));
+            shared.news.tell_port(port, PortInput::Last(from, message));
         }
-        shared.tell_ports(|| PortInput::Ended(node, session, reason));
+        shared
+            .news
+            .tell_ports(|| PortInput::Ended(node, session, reason));
     }
 }

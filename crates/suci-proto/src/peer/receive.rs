@@ -58,9 +58,9 @@ impl Peer {
             return;
         };
         let (heard, outcome) = link.receive(now, arrival, is_newest, packets, &mut carried);
-        let emptied = carried.emptied;
+        let (emptied, suspensions) = (carried.emptied, carried.heard_suspensions);
         self.note_received(now, &heard, previously_heard, shared);
-        for suspended in core::mem::take(&mut shared.heard_suspensions) {
+        for suspended in suspensions {
             self.tell_suspension(Side::There, suspended, shared);
         }
         match outcome {
@@ -160,7 +160,7 @@ impl Peer {
                 continue;
             }
             if let Some(reason) = done.reason
-                && shared.calls.refused(node, &done, reason)
+                && shared.news.calls.refused(node, &done, reason)
             {
                 self.session.open_calls = self.session.open_calls.saturating_sub(1);
                 continue;
@@ -176,7 +176,7 @@ impl Peer {
                     token,
                     reason,
                 };
-                shared.tell_port(Port::of(channel), input);
+                shared.news.tell_port(Port::of(channel), input);
                 continue;
             }
             if channel.is_internal() {

@@ -287,7 +287,7 @@ impl Peer {
                     cause,
                 });
                 self.push_event(Event::Lost { node, cause }, shared);
-                shared.lost.insert(node);
+                shared.news.lost.insert(node);
                 self.end_calls_if_dead(shared);
                 if self.life.is_gone() {
                     return self.end(now, EndReason::ProcessDied, shared);

@@ -169,7 +169,7 @@ impl Peer {
     /// Tells layers that nobody has the peer's UDP port, or that no way leads to it.
     pub(super) fn tell_absent(&self, shared: &mut Shared) {
         let node = self.node;
-        shared.tell_ports(|| match self.is_absent() {
+        shared.news.tell_ports(|| match self.is_absent() {
             true => PortInput::NoProcess(node),
             false => PortInput::NoWay(node),
         });

@@ -29,9 +29,11 @@ fn of(kind: PacketType, packets: &[Packet]) -> Vec<Packet> {
 #[test]
 fn f04_an_accept_goes_however_many_replies_wait() {
     let (mut world, _) = accepted();
-    while world.engines[1].shared.may_reply(true) {
+    while world.engines[1].shared.replies.has_room_for(true) {
         let shared = &mut world.engines[1].shared;
-        shared.reply(address(5).into(), vec![0; 28]);
+        shared
+            .replies
+            .add(address(5).into(), vec![0; 28], &mut shared.counters);
     }
     assert_eq!(world.engines[1].shared.replies.len(), 256);
     let packets = world.outgoing(1);

@@ -336,7 +336,7 @@ fn f11_an_index_that_another_attempt_has_is_unknown_to_its_last_user() {
     }
     assert!(world.outgoing(1).iter().any(|p| p.is(PacketType::Init)));
     let attempt = world.engines[1].peer_key(id(2));
-    assert_eq!(world.engines[1].shared.route(index), attempt);
+    assert_eq!(world.engines[1].shared.indices.peer(index), attempt);
     world.send(0, 1).unwrap();
     let packets = world.outgoing(0);
     packets.iter().for_each(|packet| world.deliver(packet));

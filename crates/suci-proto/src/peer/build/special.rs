@@ -55,10 +55,14 @@ impl Peer {
     /// duplicates. If ACCEPT was not sent yet, it is sent first.
     pub(crate) fn send_final_close(&mut self, code: u64, shared: &mut Shared) {
         if let Some(accepted) = self.accepted.take_if(|accepted| accepted.due) {
-            shared.reply(accepted.to, accepted.bytes);
+            shared
+                .replies
+                .add(accepted.to, accepted.bytes, &mut shared.counters);
         }
         if let Some((to, bytes, sealing)) = self.final_close(code) {
-            shared.reply_last(FINAL_CLOSE_COPIES, to, bytes, sealing);
+            shared
+                .replies
+                .add_last(FINAL_CLOSE_COPIES, to, bytes, sealing, &mut shared.counters);
         }
     }
 
