@@ -83,7 +83,7 @@ impl Engine {
     #[cold]
     fn drop_replies(&mut self, key: usize) {
         if let Some(peer) = self.peers.get_mut(key) {
-            while peer.next_reply(&mut self.shared).is_some() {
+            while peer.next_reply(&mut self.shared.counters).is_some() {
                 self.shared.counters.late_replies += 1;
             }
         }
@@ -119,7 +119,7 @@ impl Engine {
             let reply = self
                 .peers
                 .get_mut(key)
-                .and_then(|peer| peer.next_reply(&mut self.shared));
+                .and_then(|peer| peer.next_reply(&mut self.shared.counters));
             let Some((peer, message)) = reply else {
                 self.answered.drop_front();
                 continue;
@@ -157,7 +157,7 @@ impl Engine {
             // The peer may become idle now.
             return self.update(key, |peer, shared| {
                 peer.session.open_calls = peer.session.open_calls.saturating_sub(1);
-                peer.cancel_request(open.channel, open.number, shared);
+                peer.cancel_request(open.channel, open.number, &mut shared.news);
             });
         }
         let done = &mut self.shared.news.calls.done;

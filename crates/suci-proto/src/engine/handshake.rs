@@ -10,6 +10,7 @@ use crate::handshake::packets::Opened;
 use crate::handshake::{
     AttemptPhase, Backlog, Claim, InitRoom, LONGEST_WAIT, SourcePrefix, Trust, Wait,
 };
+use crate::log::Log;
 use crate::log::{DropReason, LogRecord};
 use crate::peer::{Accepted, Agreement, Call, Contest, End, Peer};
 use crate::shared::Shared;
@@ -547,7 +548,7 @@ impl Engine {
             index: local.index,
             tag: local.tag,
             grant: peer.first_grant(&mut beginning),
-            params: peer.params(beginning.max_datagram, shared),
+            params: peer.params(beginning.max_datagram, &shared.config),
         };
         let Ok((bytes, keys)) = packets::accept(
             shared.identity.node,
@@ -644,13 +645,13 @@ impl Engine {
         now: Instant,
         peer: &mut Peer,
         train: &mut Train,
-        shared: &mut Shared,
+        log: &mut Log,
     ) -> bool {
         let node = peer.node;
         let Some(accepted) = peer.take_accept_due() else {
             return false;
         };
-        shared.log.add(now, || LogRecord::Sent {
+        log.add(now, || LogRecord::Sent {
             packet: PacketType::Accept,
             peer: node,
             to: accepted.to.to,

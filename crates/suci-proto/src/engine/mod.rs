@@ -397,7 +397,7 @@ impl Engine {
             self.hint_unknown(packet, reason);
             return;
         };
-        peer.release_previous(&mut self.shared);
+        peer.release_previous(&mut self.shared.shares);
         peer.receive(now, arrival, packets, &mut self.shared);
         self.on_received(key);
     }
@@ -507,7 +507,7 @@ impl Engine {
                 continue;
             };
             if peer.has_pending_accept() || peer.attempt_at().is_some_and(|at| at <= now) {
-                if Self::build_accept(now, peer, &mut self.train, &mut self.shared) {
+                if Self::build_accept(now, peer, &mut self.train, &mut self.shared.log) {
                     self.train_peer = None;
                     return true;
                 }

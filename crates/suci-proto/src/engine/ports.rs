@@ -111,7 +111,7 @@ impl Engine {
                 MemberChange::Left => Event::MemberLeft { node },
                 MemberChange::Failed => Event::MemberFailed { node },
             };
-            self.update(key, |peer, shared| peer.push_event(event, shared));
+            self.update(key, |peer, shared| peer.push_event(event, &mut shared.news));
         }
     }
 
@@ -119,7 +119,9 @@ impl Engine {
     /// uses: once in a session. Nothing happens if the node is unknown.
     pub fn report_denied(&mut self, node: NodeId, layer: Layer) {
         if let Some(key) = self.peer_key(node) {
-            self.update(key, |peer, shared| peer.tell_denied(layer, shared));
+            self.update(key, |peer, shared| {
+                peer.tell_denied(layer, &mut shared.news)
+            });
         }
     }
 

@@ -28,7 +28,7 @@ impl Engine {
             let Some(peer) = self.peers.get_mut(key) else {
                 continue;
             };
-            let event = peer.next_event(held, &mut self.shared);
+            let event = peer.next_event(held, &mut self.shared.news);
             if event.is_some() {
                 return event;
             }
@@ -50,7 +50,7 @@ impl Engine {
         drop(peers);
         let peer = self.peers.get_mut(key)?;
         let session = peer.session.number;
-        Some((session, peer.report_announcement(&mut self.shared)?))
+        Some((session, peer.report_announcement(&mut self.shared.news)?))
     }
 
     /// Returns the longest message that is taken without asking the program, in bytes:

@@ -122,7 +122,7 @@ impl Engine {
             return self.reject(packet, DropReason::Unsolicited);
         }
         let reason = RefusedReason::from(refused.code);
-        peer.log_refused(now, reason, &mut self.shared);
+        peer.log_refused(now, reason, &mut self.shared.log);
         if reason.is_for_now() {
             peer.put_off(now);
         }
@@ -133,7 +133,7 @@ impl Engine {
             RefusedCode::Wait => {}
             _ => {
                 peer.life.note_cause(LostCause::Refused(reason));
-                peer.tell_refused(reason, &mut self.shared);
+                peer.tell_refused(reason, &mut self.shared.news);
             }
         }
         self.touch(key);
@@ -158,7 +158,7 @@ impl Peer {
         self.ask_for_sign_of_life();
         let all_refused = self.life.keys_differ(now);
         if self.connection.is_none() || all_refused {
-            self.tell_refused(reason, shared);
+            self.tell_refused(reason, &mut shared.news);
         }
     }
 }

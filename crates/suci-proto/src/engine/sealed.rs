@@ -174,7 +174,7 @@ impl Engine {
             let mut packets = ContiguousPackets::opened(sealed.number, datagram, behind);
             let is_there = self.peers.sealed(key, sealed.index).is_some();
             if let Some(peer) = self.peers.get_mut(key).filter(|_| is_there) {
-                peer.release_previous(&mut self.shared);
+                peer.release_previous(&mut self.shared.shares);
                 peer.receive(now, arrival, &mut packets, &mut self.shared);
                 self.on_received(key);
             } else {

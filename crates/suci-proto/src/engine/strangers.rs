@@ -116,7 +116,7 @@ impl Engine {
             self.shared.met -= usize::from(peer.is_met());
             let unreported = peer.events.unreported();
             self.shared.news.unreported = self.shared.news.unreported.saturating_sub(unreported);
-            peer.drop_layer_remains(&mut self.shared);
+            peer.drop_layer_remains(&mut self.shared.memory);
             self.shared.memory.release(peer.session.promise);
             self.by_node.remove(&peer.node);
             self.removed.remove(&peer.node);

@@ -81,7 +81,7 @@ impl Engine {
         self.hasten_inits(now);
         let mut touched = Vec::new();
         for (key, peer) in self.peers.iter_active_mut() {
-            if peer.balance_credit(now, &mut self.shared) {
+            if peer.balance_credit(now, &mut self.shared.shares) {
                 touched.push(key);
             }
         }
@@ -203,7 +203,7 @@ impl Engine {
     /// Gives credit to the waiting peers, in order, as far as it reaches.
     pub(super) fn serve_waiting(&mut self, now: Instant) {
         while let Some(key) = self.shared.shares.next_to_serve() {
-            let served = self.update(key, |peer, shared| peer.serve(now, shared));
+            let served = self.update(key, |peer, shared| peer.serve(now, &mut shared.shares));
             // A peer that is still first took nothing: serving it again would not end.
             if !served || self.shared.shares.next_to_serve() == Some(key) {
                 break;

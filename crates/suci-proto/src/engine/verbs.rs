@@ -291,7 +291,7 @@ impl Engine {
         let class = self.update(key, |peer, shared| {
             let class = peer.session.outbox.want_room(message);
             // Room may have become free since.
-            peer.report_room(shared);
+            peer.report_room(&mut shared.news);
             class
         });
         Some(class)
@@ -370,7 +370,7 @@ impl Engine {
         };
         let done = verb(peer).map_err(IncomingError::Inbox);
         if done.is_ok() {
-            peer.withdraw_announcement(channel, number, &mut self.shared);
+            peer.withdraw_announcement(channel, number, &mut self.shared.news);
         }
         self.touch(key);
         done
@@ -422,7 +422,7 @@ impl Engine {
             if set {
                 p.session.inbox.set_priority(channel, priority);
                 // The channel's messages may leave room in its old class.
-                p.report_room(&mut self.shared);
+                p.report_room(&mut self.shared.news);
             }
             set
         });

@@ -5,6 +5,7 @@ use super::Peer;
 use super::connection::{Beginning, Call, End};
 use crate::config::Config;
 use crate::credit::Grant;
+use crate::credit::Shares;
 use crate::handshake::{FIRST_WAIT, Trust};
 use crate::shared::{Promise, Shared};
 use std::net::SocketAddr;
@@ -56,7 +57,7 @@ impl Peer {
         };
         let largest = call.map_or(MAX_DATAGRAM, |call| call.params.max_datagram);
         let max_datagram = shared.datagram_from(address).min(largest);
-        let grant = self.grant(now, max_datagram, call.is_some(), shared);
+        let grant = self.grant(now, max_datagram, call.is_some(), &mut shared.shares);
         // A node of the book keeps its window even if it finds no slot, since it will call again:
         // windows become smaller with each session, so nodes should get them in the order in which
         // they came.
@@ -97,7 +98,7 @@ impl Peer {
         now: Instant,
         max_datagram: usize,
         called: bool,
-        shared: &mut Shared,
+        shares: &mut Shares,
     ) -> Option<Grant> {
         let unheard = self.connection.as_ref().map_or(0, |c| c.previous.len());
         if unheard >= MOST_PREVIOUS {
@@ -105,10 +106,10 @@ impl Peer {
         }
         let stranger = called && self.trust() == Trust::Stranger;
         match self.connection.as_mut().filter(|_| called) {
-            Some(old) => shared.shares.replace(&mut old.grant, 0, max_datagram, now),
-            None if stranger => shared.shares.admit_stranger(0, max_datagram, now),
-            None if called => shared.shares.admit(0, max_datagram, now),
-            None => shared.shares.admit_for_own_init(0, max_datagram, now),
+            Some(old) => shares.replace(&mut old.grant, 0, max_datagram, now),
+            None if stranger => shares.admit_stranger(0, max_datagram, now),
+            None if called => shares.admit(0, max_datagram, now),
+            None => shares.admit_for_own_init(0, max_datagram, now),
         }
     }
 
@@ -153,8 +154,8 @@ impl Peer {
     }
 
     /// Returns the parameters that we announce.
-    pub(crate) fn params(&self, max_datagram: usize, shared: &Shared) -> Params {
-        let config = &shared.config;
+    pub(crate) fn params(&self, max_datagram: usize, config: &Config) -> Params {
+        let config = &config;
         Params {
             max_ack_delay: config.max_ack_delay,
             channel_memory: self.session.inbox.channel_window(),

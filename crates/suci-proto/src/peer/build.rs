@@ -79,7 +79,7 @@ impl Peer {
     ) -> Built {
         self.expire_messages(now, shared);
         self.advance_closing(now, shared);
-        self.renew_memory(shared);
+        self.renew_memory(&mut shared.memory);
         let waiting = self.is_waiting();
         self.life.set_waiting(now, waiting);
         self.replace_if_used_up(now, shared);

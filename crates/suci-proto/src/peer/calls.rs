@@ -1,20 +1,22 @@
 //! Replies of the peer, and the end of calls to it.
 
 use super::Peer;
+use crate::counters::Counters;
 use crate::event::EndReason;
+use crate::shared::News;
 use crate::shared::Shared;
 use suci_channels::message::{CANCELLED, IncomingInfo, Message, TOO_LONG};
 use suci_link::types::{ChannelId, MessageNumber, SessionNumber, Source};
 
 impl Peer {
     /// Returns the next reply, with this peer.
-    pub(crate) fn next_reply(&mut self, shared: &mut Shared) -> Option<(&mut Self, Message)> {
+    pub(crate) fn next_reply(&mut self, counters: &mut Counters) -> Option<(&mut Self, Message)> {
         if !self.has_reply() {
             return None;
         }
         self.before_taking();
         let message = self.session.inbox.pop_reply()?;
-        self.count_received(1, message.payload.received(), &mut shared.counters);
+        self.count_received(1, message.payload.received(), counters);
         Some((self, message))
     }
 
@@ -40,11 +42,11 @@ impl Peer {
         &mut self,
         channel: ChannelId,
         number: MessageNumber,
-        shared: &mut Shared,
+        news: &mut News,
     ) {
         let outbox = &mut self.session.outbox;
         if outbox.cancel_one(channel, number, CANCELLED) {
-            self.report_room(shared);
+            self.report_room(news);
         }
     }
 
@@ -56,10 +58,10 @@ impl Peer {
 
     /// Ends the calls to a process that has died. The next process with this node ID knows nothing
     /// of them.
-    pub(super) fn end_calls_if_dead(&mut self, shared: &mut Shared) {
+    pub(super) fn end_calls_if_dead(&mut self, news: &mut News) {
         if self.life.is_dead() {
             self.session.open_calls = 0;
-            shared.news.calls.died(self.node);
+            news.calls.died(self.node);
         }
     }
 

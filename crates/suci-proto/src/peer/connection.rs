@@ -3,8 +3,10 @@
 
 use crate::credit::Demand;
 use crate::credit::Grant;
+use crate::credit::Shares;
+use crate::log::Log;
 use crate::log::LogRecord;
-use crate::shared::{Paths, Shared};
+use crate::shared::Paths;
 use suci_link::congestion::ControllerChoice;
 pub(crate) use suci_link::link::{AckSettings, End};
 use suci_link::link::{Agreed, Link, LinkSettings, Numbers};
@@ -102,9 +104,9 @@ impl Connection {
     }
 
     /// Adapts the peer's share of the socket's budget to its mode.
-    pub(crate) fn share_by_mode(&mut self, shared: &mut Shared) {
+    pub(crate) fn share_by_mode(&mut self, shares: &mut Shares) {
         let demand = demand_of(self.link.modes.theirs());
-        shared.shares.set_demand(&mut self.grant, demand);
+        shares.set_demand(&mut self.grant, demand);
     }
 
     /// Starts on a new path with the driver's answer about its route, or at the floor if there is
@@ -125,12 +127,10 @@ impl Connection {
     }
 
     /// Logs a change of the packet size.
-    pub(crate) fn log_resized(&mut self, now: Instant, shared: &mut Shared) {
+    pub(crate) fn log_resized(&mut self, now: Instant, log: &mut Log) {
         if let Some(datagram) = self.link.take_resized() {
             let to = self.link.path.address();
-            shared
-                .log
-                .add(now, || LogRecord::PacketSize { to, datagram });
+            log.add(now, || LogRecord::PacketSize { to, datagram });
         }
     }
 }

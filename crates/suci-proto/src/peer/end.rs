@@ -5,6 +5,7 @@ use super::{Closing, Peer, Session};
 use crate::counters::Link;
 use crate::event::{EndReason, Event, Side};
 use crate::log::LogRecord;
+use crate::shared::MemoryShares;
 use crate::shared::Shared;
 use std::collections::VecDeque;
 use suci_channels::message::{Message, Outcome, undelivered};
@@ -74,9 +75,9 @@ impl Peer {
             replies,
             untaken,
             of_layers,
-        } = ended_session(old, ending, shared);
+        } = ended_session(old, ending, &mut shared.memory);
         self.end_calls(number, replies, ended_session.reason, shared);
-        self.end_groups(&mut ended_session, untaken, shared);
+        self.end_groups(&mut ended_session, untaken, &mut shared.memory);
         if established || was_told || !ended_session.outcomes.is_empty() {
             self.end_layers(number, of_layers, ended_session.reason, shared);
             shared.log.add(now, || LogRecord::Ended {
@@ -86,16 +87,16 @@ impl Peer {
                 undelivered: ended_session.failed,
             });
             self.session.set_number(number.next());
-            self.change_events(shared, |events| events.end(ended_session));
+            self.change_events(&mut shared.news, |events| events.end(ended_session));
         } else {
             shared.memory.release(ended_session.promise);
             if suspended_here {
                 // The program gets no other event for the end of a session that never began.
                 let (node, by) = (self.node, Side::Here);
-                self.push_event(Event::Resumed { node, by }, shared);
+                self.push_event(Event::Resumed { node, by }, &mut shared.news);
             }
         }
-        self.report_room(shared);
+        self.report_room(&mut shared.news);
     }
 
     /// Ends the session because the peer broke the protocol, and tells the peer why.
@@ -128,7 +129,7 @@ struct Remains {
     of_layers: VecDeque<Message>,
 }
 
-fn ended_session(mut old: Session, ending: Ending, shared: &mut Shared) -> Remains {
+fn ended_session(mut old: Session, ending: Ending, memory: &mut MemoryShares) -> Remains {
     let held = old.inbox.memory_used();
     old.inbox.set_large_budget(0);
     old.inbox.take_back();
@@ -167,9 +168,9 @@ fn ended_session(mut old: Session, ending: Ending, shared: &mut Shared) -> Remai
         ended.outcome = planted_outcome(ended.outcome, reason);
     }
     let mut promise = old.promise;
-    shared.memory.end(&mut promise, held);
+    memory.end(&mut promise, held);
     if messages.is_empty() && untaken.is_empty() {
-        shared.memory.release(core::mem::take(&mut promise));
+        memory.release(core::mem::take(&mut promise));
     }
     let ended_session = EndedSession {
         session: old.number,

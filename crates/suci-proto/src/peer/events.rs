@@ -4,6 +4,7 @@ use super::Peer;
 use super::event_queue::{EventQueue, MAX_UNREAD};
 use crate::event::EndReason;
 use crate::event::Event;
+use crate::shared::News;
 use crate::shared::Shared;
 use suci_channels::message::Message;
 use suci_link::types::SessionNumber;
@@ -31,7 +32,7 @@ impl Peer {
         let inbox = &mut self.session.inbox;
         let popped = inbox.pop_some(most, &mut |message| each(session, message));
         if inbox.has_finished() {
-            self.list_events(shared);
+            self.list_events(&mut shared.news);
         }
         popped
     }
@@ -39,8 +40,8 @@ impl Peer {
     #[cold]
     fn next_of_ended(&mut self, shared: &mut Shared) -> Option<(SessionNumber, Message)> {
         let (session, message, freed) = self.events.next_message()?;
-        self.keep_for_groups(session, freed, shared);
-        self.list_events(shared);
+        self.keep_for_groups(session, freed, &mut shared.memory);
+        self.list_events(&mut shared.news);
         Some((session, message))
     }
 
@@ -61,14 +62,14 @@ impl Peer {
         shared: &mut Shared,
     ) -> Option<(SessionNumber, Message)> {
         if let Some((session, message, freed)) = self.events.next_message_on(channel) {
-            self.keep_for_groups(session, freed, shared);
-            self.list_events(shared);
+            self.keep_for_groups(session, freed, &mut shared.memory);
+            self.list_events(&mut shared.news);
             return Some((session, message));
         }
         self.before_taking();
         let message = self.session.inbox.pop_on(channel)?;
         if self.session.inbox.has_finished() {
-            self.list_events(shared);
+            self.list_events(&mut shared.news);
         }
         Some((self.session.number, message))
     }
@@ -93,22 +94,21 @@ impl Peer {
     }
 
     /// Queues an event of this session for the program, behind the ends of earlier sessions.
-    pub(crate) fn push_event(&mut self, event: Event, shared: &mut Shared) {
-        self.tell_layers(&event, shared);
-        self.change_events(shared, |events| events.push(event));
+    pub(crate) fn push_event(&mut self, event: Event, news: &mut News) {
+        self.tell_layers(&event, news);
+        self.change_events(news, |events| events.push(event));
     }
 
     /// Changes the waiting events, and the engine's count over all peers with them.
     pub(super) fn change_events<T>(
         &mut self,
-        shared: &mut Shared,
+        news: &mut News,
         change: impl FnOnce(&mut EventQueue) -> T,
     ) -> T {
         let before = self.events.unreported();
         let result = change(&mut self.events);
-        shared.news.unreported =
-            (shared.news.unreported + self.events.unreported()).saturating_sub(before);
-        self.list_events(shared);
+        news.unreported = (news.unreported + self.events.unreported()).saturating_sub(before);
+        self.list_events(news);
         result
     }
 
@@ -117,21 +117,21 @@ impl Peer {
         &mut self,
         channel: ChannelId,
         number: MessageNumber,
-        shared: &mut Shared,
+        news: &mut News,
     ) {
-        self.change_events(shared, |events| events.withdraw(channel, number));
+        self.change_events(news, |events| events.withdraw(channel, number));
     }
 
     /// Takes an announcement that no receiving call reported, and counts it as reported.
-    pub(crate) fn report_announcement(&mut self, shared: &mut Shared) -> Option<Event> {
-        self.change_events(shared, EventQueue::report)
+    pub(crate) fn report_announcement(&mut self, news: &mut News) -> Option<Event> {
+        self.change_events(news, EventQueue::report)
     }
 
     /// Enters the engine's queue of peers with events, if there is one to take.
-    pub(super) fn list_events(&mut self, shared: &mut Shared) {
+    pub(super) fn list_events(&mut self, news: &mut News) {
         if !self.has_listed_events && self.has_event() {
             self.has_listed_events = true;
-            shared.news.peers_with_events.push_back(self.key);
+            news.peers_with_events.push_back(self.key);
         }
     }
 
@@ -148,15 +148,11 @@ impl Peer {
     }
 
     /// Returns the next event for the program. The caller took the peer out of the engine's queue.
-    pub(crate) fn next_event(
-        &mut self,
-        held: Option<Source>,
-        shared: &mut Shared,
-    ) -> Option<Event> {
+    pub(crate) fn next_event(&mut self, held: Option<Source>, news: &mut News) -> Option<Event> {
         self.has_listed_events = false;
         let node = self.node;
         let held = held.filter(|held| held.node == node);
-        let mut event = self.change_events(shared, |queue| {
+        let mut event = self.change_events(news, |queue| {
             queue.next(node, held.map(|held| held.session))
         });
         // The held message may be the last of its channel.
@@ -168,7 +164,7 @@ impl Peer {
             let room = self.session.outbox.poll_room();
             event = room.map(|class| Event::Writable { node, class });
         }
-        self.list_events(shared);
+        self.list_events(news);
         event
     }
 

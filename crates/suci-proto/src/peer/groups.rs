@@ -4,6 +4,8 @@ use super::Peer;
 use super::event_queue::EndedSession;
 use crate::counters::MemberState;
 use crate::event::{EndReason, Side};
+use crate::shared::MemoryShares;
+use crate::shared::News;
 use crate::shared::{Promise, Shared};
 use std::collections::VecDeque;
 use suci_channels::message::{IncomingInfo, Message};
@@ -29,20 +31,20 @@ impl Peer {
         &mut self,
         ended: &mut EndedSession,
         messages: VecDeque<Message>,
-        shared: &mut Shared,
+        memory: &mut MemoryShares,
     ) {
         self.last_end = Some(ended.reason);
         self.last_is_dead = matches!(ended.reason, EndReason::Restarted | EndReason::ProcessDied);
         if messages.is_empty() {
             return;
         }
-        self.drop_layer_remains(shared);
+        self.drop_layer_remains(memory);
         let promise = match ended.messages.is_empty() {
             true => core::mem::take(&mut ended.promise),
             false => Promise::default(),
         };
         if self.book.is_empty() {
-            return shared.memory.release(promise);
+            return memory.release(promise);
         }
         self.layer_remains = Some(Box::new(LayerRemains {
             session: ended.session,
@@ -58,20 +60,20 @@ impl Peer {
         &mut self,
         session: SessionNumber,
         freed: Promise,
-        shared: &mut Shared,
+        memory: &mut MemoryShares,
     ) {
         match &mut self.layer_remains {
             Some(remains) if remains.session == session && freed != Promise::default() => {
                 remains.promise = freed;
             }
-            _ => shared.memory.release(freed),
+            _ => memory.release(freed),
         }
     }
 
     /// Drops messages of groups that an ended session left.
-    pub(crate) fn drop_layer_remains(&mut self, shared: &mut Shared) {
+    pub(crate) fn drop_layer_remains(&mut self, memory: &mut MemoryShares) {
         if let Some(remains) = self.layer_remains.take() {
-            shared.memory.release(remains.promise);
+            memory.release(remains.promise);
         }
     }
 
@@ -104,7 +106,7 @@ impl Peer {
         let at = remains.messages.iter().position(is_next)?;
         let (session, message) = (remains.session, remains.messages.remove(at)?);
         if remains.messages.is_empty() {
-            self.drop_layer_remains(shared);
+            self.drop_layer_remains(&mut shared.memory);
         }
         Some((session, message))
     }
@@ -124,8 +126,8 @@ impl Peer {
 
     /// Refuses an announced message that no group sends, or whose group is over. Others wait until
     /// their group asks.
-    pub(super) fn judge_for_group(&mut self, info: &IncomingInfo, shared: &Shared) {
-        if shared.news.ended_groups.contains(info.channel.0.into()) {
+    pub(super) fn judge_for_group(&mut self, info: &IncomingInfo, news: &News) {
+        if news.ended_groups.contains(info.channel.0.into()) {
             self.refuse_of_group(info.channel);
         } else if info.total > MAX_GROUP_MESSAGE as u64 {
             let inbox = &mut self.session.inbox;

@@ -6,6 +6,7 @@
 
 use super::Peer;
 use super::build::write_data;
+use crate::counters::Counters;
 use crate::shared::Shared;
 use suci_channels::message::Answer;
 use suci_channels::waits::WaitReason;
@@ -22,7 +23,7 @@ impl Peer {
     pub(crate) fn pass_to_itself(&mut self, now: Instant, shared: &mut Shared) -> bool {
         self.expire_messages(now, shared);
         self.advance_closing(now, shared);
-        self.renew_memory(shared);
+        self.renew_memory(&mut shared.memory);
         let passed = match self.carries_data() && self.begin_with_itself(shared) {
             true => self.pass_frames(shared),
             false => Ok(false),
@@ -77,7 +78,7 @@ impl Peer {
         write_data(outbox, limits::MAX_DATAGRAM, &mut train, &mut sent);
         train.finish_raw(&mut packet);
         passed |= !packet.is_empty();
-        let taken = self.take_packet(&packet, shared);
+        let taken = self.take_packet(&packet, &mut shared.counters);
         for frame in sent.drain(..) {
             self.session.outbox.on_acked(&frame);
         }
@@ -95,14 +96,14 @@ impl Peer {
         Ok(passed || session.inbox.has_answers())
     }
 
-    fn take_packet(&mut self, packet: &[u8], shared: &mut Shared) -> Result<(), ProtocolError> {
+    fn take_packet(&mut self, packet: &[u8], counters: &mut Counters) -> Result<(), ProtocolError> {
         let inbox = &mut self.session.inbox;
         let mut frames = wire::frames(packet);
         while !frames.is_empty() {
             if let Some(part) = frames.next_part() {
                 let part = part?;
                 inbox.on_part(&part)?;
-                shared.counters.payload_copied += match part {
+                counters.payload_copied += match part {
                     PacketPart::FrameBatch(batch) => batch.payload(),
                     PacketPart::Frag(frag) => frag.data.len() as u64,
                 };

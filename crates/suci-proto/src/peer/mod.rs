@@ -41,6 +41,7 @@ use crate::counters::{Counters, Link, PeerInfo, PeerStats, Traffic};
 use crate::event::{EndReason, Event, RefusedReason};
 use crate::log::LogRecord;
 use crate::options::PeerOptions;
+use crate::shared::MemoryShares;
 use crate::shared::{Promise, Shared};
 use event_queue::EventQueue;
 pub(crate) use event_queue::MAX_UNREAD;
@@ -243,7 +244,7 @@ impl Peer {
             let (node, session) = (self.node, self.session.number);
             let peer = node;
             shared.log.add(now, || LogRecord::Up { peer, session });
-            self.push_event(Event::Up { node, session }, shared);
+            self.push_event(Event::Up { node, session }, &mut shared.news);
         }
     }
 
@@ -286,7 +287,7 @@ impl Peer {
         let narrow = connection
             .link
             .on_too_big(now, size, &mut Unsent(&mut self.session));
-        connection.log_resized(now, shared);
+        connection.log_resized(now, &mut shared.log);
         if narrow {
             self.tell_narrow(now, shared);
         }
@@ -295,8 +296,8 @@ impl Peer {
     /// Tells the program that the path does not carry packets that every path must.
     fn tell_narrow(&mut self, now: Instant, shared: &mut Shared) {
         let (node, reason) = (self.node, RefusedReason::Narrow);
-        self.log_refused(now, reason, shared);
-        self.push_event(Event::Refused { node, reason }, shared);
+        self.log_refused(now, reason, &mut shared.log);
+        self.push_event(Event::Refused { node, reason }, &mut shared.news);
     }
 
     /// Tells the program if lost packets proved that the path does not carry packets that every
@@ -311,33 +312,33 @@ impl Peer {
     /// Grows the session's window towards its share, if the program took messages since the last
     /// output.
     #[inline(always)]
-    pub(super) fn renew_memory(&mut self, shared: &mut Shared) {
+    pub(super) fn renew_memory(&mut self, memory: &mut MemoryShares) {
         if core::mem::take(&mut self.took_messages)
             && self.session.promise.window > 0
             && self.session.is_established()
-            && shared.memory.grow(&mut self.session.promise)
+            && memory.grow(&mut self.session.promise)
         {
             let window = self.session.promise.window;
             self.session.inbox.set_windows(window / 2, window);
         }
-        self.renew_large(shared);
+        self.renew_large(memory);
     }
 
     /// Sets the memory promised to large messages to the amount that they hold and the next one
     /// wants, as far as memory is free. A peer that cannot send now (silent or suspended) wants
     /// none, and does not make other peers wait for the memory that it holds.
-    pub(super) fn renew_large(&mut self, shared: &mut Shared) {
+    pub(super) fn renew_large(&mut self, memory: &mut MemoryShares) {
         let able = self.carries_data() && (self.is_itself || self.connection.is_some());
         let inbox = &mut self.session.inbox;
         let held = inbox.large_held();
         let wanted = inbox.large_wanted().filter(|_| able);
         let promise = &mut self.session.promise;
         let stalled = if able { 0 } else { inbox.unfinished_bytes() };
-        shared.memory.set_stalled(promise, stalled);
+        memory.set_stalled(promise, stalled);
         if wanted.is_none() && held == promise.large && !promise.is_waiting() {
             return;
         }
-        shared.memory.large(promise, held, wanted, self.key);
+        memory.large(promise, held, wanted, self.key);
         inbox.set_large_budget(self.session.promise.large);
     }
 

@@ -8,11 +8,15 @@ use super::attempt::Handshake;
 use super::attempt::Offer;
 use super::begin::offer_window;
 use super::connection::{AckSettings, Agreement, Beginning, Connection, End};
+use crate::config::Config;
 use crate::credit::DrainedKind;
+use crate::credit::Shares;
 use crate::event::{EndReason, Event, RefusedReason};
 use crate::handshake::{ArrivedPacket, finish_handshake, packets};
 use crate::handshake::{LONGEST_WAIT, Opening};
+use crate::log::Log;
 use crate::log::{DropReason, LogRecord};
+use crate::shared::News;
 use crate::shared::{Promise, Shared};
 use core::ops::RangeInclusive;
 use std::net::SocketAddr;
@@ -261,7 +265,7 @@ impl Peer {
             _ => {
                 attempt.cookie = None;
                 let sent = attempt.opening.tries().saturating_add(1);
-                self.judge_absence(now, sent, shared);
+                self.judge_absence(now, sent, &mut shared.news);
                 self.change_to_next_address();
                 true
             }
@@ -305,12 +309,18 @@ impl Peer {
         };
         let local = self.new_end(shared);
         let epoch = self.epoch_to_offer(cookie);
-        let mut params = self.params(beginning.max_datagram, shared);
+        let mut params = self.params(beginning.max_datagram, &shared.config);
         if let Some(promise) = &promise {
             offer_window(&mut params, promise.window);
         }
         let grant = self.first_grant(&mut beginning);
-        let ride = self.ride(now, cookie.incarnation, epoch, &mut beginning, shared);
+        let ride = self.ride(
+            now,
+            cookie.incarnation,
+            epoch,
+            &mut beginning,
+            &shared.config,
+        );
         let Some(attempt) = &mut self.attempt else {
             return false;
         };
@@ -390,22 +400,22 @@ impl Peer {
             RefusedCode::NodeKey => RefusedReason::NoNodeKeyHere,
             _ => RefusedReason::NoSocketCreditHere,
         };
-        self.log_refused(now, reason, shared);
-        self.tell_refused(reason, shared);
+        self.log_refused(now, reason, &mut shared.log);
+        self.tell_refused(reason, &mut shared.news);
     }
 
     /// Logs that an attempt was refused, each time.
-    pub(crate) fn log_refused(&self, now: Instant, reason: RefusedReason, shared: &mut Shared) {
+    pub(crate) fn log_refused(&self, now: Instant, reason: RefusedReason, log: &mut Log) {
         let peer = self.node;
         let record = LogRecord::Refused { peer, reason };
-        shared.log.add(now, || record);
+        log.add(now, || record);
     }
 
     /// Tells the program why there is no connection, unless it was told the same before.
-    pub(crate) fn tell_refused(&mut self, reason: RefusedReason, shared: &mut Shared) {
+    pub(crate) fn tell_refused(&mut self, reason: RefusedReason, news: &mut News) {
         let node = self.node;
         if self.last_refusal.replace(reason) != Some(reason) {
-            self.push_event(Event::Refused { node, reason }, shared);
+            self.push_event(Event::Refused { node, reason }, news);
         }
     }
 
@@ -417,14 +427,14 @@ impl Peer {
         incarnation: Incarnation,
         epoch: Epoch,
         beginning: &mut Beginning,
-        shared: &Shared,
+        config: &Config,
     ) -> Vec<u8> {
         let mut ride = Vec::new();
         let session = &self.session;
         let same = session.remote.is_none_or(|remote| remote == incarnation);
         let small = self.attempt.as_ref().is_some_and(|attempt| attempt.small);
         let may = same && !small && !self.is_paused() && session.suspended_by().is_none();
-        if may && !shared.config.security.is_sealed() {
+        if may && !config.security.is_sealed() {
             self.write_ride(now, &mut ride, beginning);
         }
         if !ride.is_empty() {
@@ -541,7 +551,7 @@ impl Peer {
         };
         let mut connection =
             Connection::new(agreement, beginning, self.options.controller, settings, now);
-        connection.share_by_mode(shared);
+        connection.share_by_mode(&mut shared.shares);
         let mut known_path = false;
         if let Some(mut old) = self.connection.take() {
             known_path = old.link.path.address() == address;
@@ -568,11 +578,11 @@ impl Peer {
         }
         self.connection = Some(Box::new(connection));
         if let Some(number) = early {
-            self.repay_early(now, number, shared);
+            self.repay_early(now, number, &mut shared.shares);
         }
         shared.admission_queue.leave(Some(self.key));
         self.put_off = false;
-        self.log_connected(now, shared);
+        self.log_connected(now, &mut shared.log);
         self.apply_decision();
         self.hear(now, shared);
         // Messages on channels that the peer does not permit are not delivered.
@@ -595,9 +605,9 @@ impl Peer {
         outbox.set_permitted(params.layers, is_first);
     }
 
-    fn log_connected(&self, now: Instant, shared: &mut Shared) {
+    fn log_connected(&self, now: Instant, log: &mut Log) {
         if let Some(connection) = &self.connection {
-            shared.log.add(now, || LogRecord::Connected {
+            log.add(now, || LogRecord::Connected {
                 peer: self.node,
                 to: connection.link.path.address(),
                 epoch: self.session.epoch,
@@ -741,10 +751,10 @@ impl Peer {
     /// Repays packets up to `number`, which came before ACCEPT and were not taken. They are not
     /// acknowledged, but the grant moves on, and the peer gets a CREDIT at once. Otherwise it might
     /// have spent all its credit on them.
-    fn repay_early(&mut self, now: Instant, number: PacketNumber, shared: &mut Shared) {
-        self.release_previous(shared);
+    fn repay_early(&mut self, now: Instant, number: PacketNumber, shares: &mut Shares) {
+        self.release_previous(shares);
         if let Some(connection) = &mut self.connection {
-            shared.shares.on_drained(
+            shares.on_drained(
                 &mut connection.grant,
                 number..=number,
                 DrainedKind::Data,

@@ -1,7 +1,9 @@
 //! Input of the ports of layers.
 
 use super::Peer;
+use crate::counters::Counters;
 use crate::event::{EndReason, Event, RefusedReason};
+use crate::shared::News;
 use crate::shared::{PortInput, Shared};
 use std::collections::VecDeque;
 use suci_channels::message::Message;
@@ -31,7 +33,7 @@ impl Peer {
             }
             None => return None,
         };
-        Some(self.hand_over(taken, shared))
+        Some(self.hand_over(taken, &mut shared.counters))
     }
 
     /// Returns the next active message on `channel`, sessions in order.
@@ -50,16 +52,16 @@ impl Peer {
             }
             None => return None,
         };
-        Some(self.hand_over(taken, shared))
+        Some(self.hand_over(taken, &mut shared.counters))
     }
 
     /// Counts a message that a layer takes, and adds its source.
     fn hand_over(
         &mut self,
         (session, message): (SessionNumber, Message),
-        shared: &mut Shared,
+        counters: &mut Counters,
     ) -> (Source, Message) {
-        self.count_received(1, message.payload.received(), &mut shared.counters);
+        self.count_received(1, message.payload.received(), counters);
         let node = self.node;
         (Source { node, session }, message)
     }
@@ -82,19 +84,19 @@ impl Peer {
 
     /// Tells the program that the peer does not permit a layer that the library itself uses: once
     /// in a session.
-    pub(crate) fn tell_denied(&mut self, layer: Layer, shared: &mut Shared) {
+    pub(crate) fn tell_denied(&mut self, layer: Layer, news: &mut News) {
         if self.session.outbox.note_denied(layer) {
             let (node, reason) = (self.node, RefusedReason::Layer(layer));
-            self.push_event(Event::Refused { node, reason }, shared);
+            self.push_event(Event::Refused { node, reason }, news);
         }
     }
 
     /// Tells layers of an event, if they want to know of it.
-    pub(super) fn tell_layers(&self, event: &Event, shared: &mut Shared) {
+    pub(super) fn tell_layers(&self, event: &Event, news: &mut News) {
         match *event {
-            Event::Up { node, .. } => shared.news.tell_ports(|| PortInput::Up(node)),
+            Event::Up { node, .. } => news.tell_ports(|| PortInput::Up(node)),
             Event::Lost { node, cause, .. } => {
-                shared.news.tell_ports(|| PortInput::Lost(node, cause));
+                news.tell_ports(|| PortInput::Lost(node, cause));
             }
             _ => {}
         }

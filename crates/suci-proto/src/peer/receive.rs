@@ -4,7 +4,9 @@
 
 use super::end::Ending;
 use super::{Closing, Peer};
+use crate::credit::Shares;
 use crate::event::{EndReason, Event, Side};
+use crate::shared::News;
 use crate::shared::{PortInput, Shared};
 use suci_channels::message::NOT_PERMITTED;
 use suci_channels::port::Port;
@@ -17,12 +19,12 @@ impl Peer {
     /// Releases the grants of earlier connections, since a packet came on this one. Data on an INIT
     /// does not count: its sender goes on with the old connection until ACCEPT comes.
     #[inline(always)]
-    pub(crate) fn release_previous(&mut self, shared: &mut Shared) {
+    pub(crate) fn release_previous(&mut self, shares: &mut Shares) {
         if let Some(connection) = &mut self.connection
             && !connection.previous.is_empty()
         {
             for mut previous in connection.previous.drain(..) {
-                shared.shares.release(&mut previous);
+                shares.release(&mut previous);
             }
         }
     }
@@ -98,7 +100,7 @@ impl Peer {
         shared.counters.spurious_losses += spurious;
         self.last_source = heard.moved.or(self.last_source);
         if let Some(connection) = &mut self.connection {
-            connection.log_resized(now, shared);
+            connection.log_resized(now, &mut shared.log);
         }
     }
 
@@ -146,7 +148,7 @@ impl Peer {
         self.report_completions(shared);
         self.report_incoming(shared);
         if self.session.inbox.has_finished() {
-            self.list_events(shared);
+            self.list_events(&mut shared.news);
         }
     }
 
@@ -181,7 +183,7 @@ impl Peer {
             }
             if channel.is_internal() {
                 if done.reason == Some(NOT_PERMITTED) {
-                    self.tell_denied(channel.layer(), shared);
+                    self.tell_denied(channel.layer(), &mut shared.news);
                 }
                 continue;
             }
@@ -200,16 +202,16 @@ impl Peer {
                     reason,
                 },
             };
-            self.push_event(event, shared);
+            self.push_event(event, &mut shared.news);
         }
-        self.report_room(shared);
+        self.report_room(&mut shared.news);
     }
 
     /// Tells the program if the send queue has room for which it waits.
     #[inline]
-    pub(crate) fn report_room(&mut self, shared: &mut Shared) {
+    pub(crate) fn report_room(&mut self, news: &mut News) {
         if self.session.outbox.has_wanted_room() {
-            self.list_events(shared);
+            self.list_events(news);
         }
     }
 
@@ -222,7 +224,7 @@ impl Peer {
                 continue;
             }
             if info.channel.is_of_group() {
-                self.judge_for_group(&info, shared);
+                self.judge_for_group(&info, &shared.news);
                 continue;
             }
             let event = Event::Incoming {
@@ -234,7 +236,7 @@ impl Peer {
                 kind: info.kind,
                 user_header: info.user_header,
             };
-            self.push_event(event, shared);
+            self.push_event(event, &mut shared.news);
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::life::{SilenceLimits, Verdict};
 use super::{Closing, Connection, Peer};
 use crate::counters::Link;
+use crate::credit::Shares;
 use crate::credit::Tenure;
 use crate::event::{EndReason, Event};
 use crate::log::LogRecord;
@@ -189,8 +190,8 @@ impl Peer {
         let patience = self.silence_limits().give_up_after;
         if let Some(connection) = &mut self.connection {
             shared.shares.expire(&mut connection.grant, now);
-            connection.repay_previous(now, shared);
-            connection.reclaim_if_due(now, shared);
+            connection.repay_previous(now, &mut shared.shares);
+            connection.reclaim_if_due(now, &mut shared.shares);
             if shared.shares.ignores_reclaim(&connection.grant, patience) {
                 // Otherwise other peers would never get this credit.
                 self.fail(now, ProtocolError::Limit("unanswered RECLAIMs"), shared);
@@ -223,7 +224,7 @@ impl Peer {
             return;
         };
         let action = connection.link.on_timeout(now, repeats, &mut self.session);
-        connection.log_resized(now, shared);
+        connection.log_resized(now, &mut shared.log);
         match action {
             TimerAction::None => {}
             TimerAction::LossesDeclared(lost) => {
@@ -286,9 +287,9 @@ impl Peer {
                     at: self.path_address(),
                     cause,
                 });
-                self.push_event(Event::Lost { node, cause }, shared);
+                self.push_event(Event::Lost { node, cause }, &mut shared.news);
                 shared.news.lost.insert(node);
-                self.end_calls_if_dead(shared);
+                self.end_calls_if_dead(&mut shared.news);
                 if self.life.is_gone() {
                     return self.end(now, EndReason::ProcessDied, shared);
                 }
@@ -297,7 +298,7 @@ impl Peer {
                 {
                     connection.link.mtu.on_peer_lost();
                     connection.link.mtu_changed();
-                    connection.log_resized(now, shared);
+                    connection.log_resized(now, &mut shared.log);
                 }
                 // The peer may have restarted at an address in the book, and not know this
                 // connection.
@@ -306,7 +307,7 @@ impl Peer {
             }
             Verdict::Quiet => self.on_quiet(now, shared),
             Verdict::GiveUp => self.end(now, EndReason::Silent, shared),
-            Verdict::Absent => self.tell_absent(shared),
+            Verdict::Absent => self.tell_absent(&mut shared.news),
         }
     }
 
@@ -316,7 +317,7 @@ impl Peer {
     fn on_quiet(&mut self, now: Instant, shared: &mut Shared) {
         let node = self.node;
         shared.log.add(now, || LogRecord::Quiet { peer: node });
-        self.push_event(Event::Quiet { node }, shared);
+        self.push_event(Event::Quiet { node }, &mut shared.news);
         let elsewhere = |path| !self.book.is_empty() && !self.book.contains(path);
         if self.path_address().is_some_and(elsewhere) {
             let token = shared.random();
@@ -403,21 +404,21 @@ impl Peer {
 impl Peer {
     /// Asks this peer to return unused credit while socket credit is short. Returns true if a
     /// packet must be sent.
-    pub(crate) fn balance_credit(&mut self, now: Instant, shared: &mut Shared) -> bool {
+    pub(crate) fn balance_credit(&mut self, now: Instant, shares: &mut Shares) -> bool {
         let Some(connection) = &mut self.connection else {
             return false;
         };
-        shared.shares.satisfy_if_silent(&mut connection.grant, now);
-        connection.reclaim_if_due(now, shared);
+        shares.satisfy_if_silent(&mut connection.grant, now);
+        connection.reclaim_if_due(now, shares);
         connection.link.pending.reclaim.is_some() || connection.grant.update_due()
     }
 
     /// Gives credit to this peer, which waited for some. Returns false if it did not take any.
-    pub(crate) fn serve(&mut self, now: Instant, shared: &mut Shared) -> bool {
+    pub(crate) fn serve(&mut self, now: Instant, shares: &mut Shares) -> bool {
         let Some(connection) = &mut self.connection else {
             return false;
         };
-        shared.shares.serve(&mut connection.grant, now);
+        shares.serve(&mut connection.grant, now);
         !connection.grant.is_dormant()
     }
 }
@@ -442,23 +443,23 @@ impl Connection {
 
     /// Releases the grants of earlier connections that lapsed. Usually they are released when this
     /// connection is heard, but the peer may have died before that.
-    fn repay_previous(&mut self, now: Instant, shared: &mut Shared) {
+    fn repay_previous(&mut self, now: Instant, shares: &mut Shares) {
         self.previous.retain_mut(|grant| {
             let stays = grant.lapse_at().is_some_and(|at| at > now);
             if !stays {
-                shared.shares.release(grant);
+                shares.release(grant);
             }
             stays
         });
     }
 
-    fn reclaim_if_due(&mut self, now: Instant, shared: &mut Shared) {
+    fn reclaim_if_due(&mut self, now: Instant, shares: &mut Shares) {
         let tenure = Tenure::of(self.link.recovery.rtt().pto(Duration::ZERO));
-        if shared.shares.reclaim_due(&self.grant, tenure, now) {
-            self.link.pending.reclaim = shared.shares.reclaim(&mut self.grant, now);
+        if shares.reclaim_due(&self.grant, tenure, now) {
+            self.link.pending.reclaim = shares.reclaim(&mut self.grant, now);
             // The peer needs the current limit for a correct RETURN.
             self.link.pending.credit = true;
         }
-        self.reclaim_at = shared.shares.reclaim_at(&self.grant);
+        self.reclaim_at = shares.reclaim_at(&self.grant);
     }
 }

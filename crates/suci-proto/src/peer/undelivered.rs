@@ -6,6 +6,7 @@ use super::{Closing, End, Peer};
 use crate::counters::Link;
 use crate::event::{EndReason, LostCause, Unreachable};
 use crate::log::LogRecord;
+use crate::shared::News;
 use crate::shared::{PortInput, Shared};
 use crate::undelivered::{ProcessEnd, Undelivered};
 use suci_link::time::{Duration, Instant};
@@ -54,7 +55,7 @@ impl Peer {
         });
         if reported == Reported::First {
             // It may have been lost by its silence before.
-            self.end_calls_if_dead(shared);
+            self.end_calls_if_dead(&mut shared.news);
             // The report may be old.
             self.ask_once_more(now, shared);
         }
@@ -93,7 +94,7 @@ impl Peer {
         if self.is_absent_everywhere() {
             self.life.renew_known_absence(now);
             let sent = (self.attempt.as_ref()).map_or(0, |it| it.opening.tries());
-            self.judge_absence(now, sent, shared);
+            self.judge_absence(now, sent, &mut shared.news);
             return false;
         }
         if let Some(attempt) = self.attempt.as_mut().filter(|_| goes_on) {
@@ -120,7 +121,7 @@ impl Peer {
     /// if as many HELLOs stay unanswered, the result is the same.
     ///
     /// `sent`: the HELLOs of the attempt, with one that leaves now.
-    pub(super) fn judge_absence(&mut self, now: Instant, sent: u32, shared: &mut Shared) {
+    pub(super) fn judge_absence(&mut self, now: Instant, sent: u32, news: &mut News) {
         let is_reported = self.is_absent_everywhere();
         let known = self.life.known_absence().filter(|known| {
             let is_fresh = now.since(known.reported) < REPORTS_KEPT;
@@ -155,7 +156,7 @@ impl Peer {
             }
         }
         if absence.is_told {
-            self.tell_absent(shared);
+            self.tell_absent(news);
         }
     }
 
@@ -167,9 +168,9 @@ impl Peer {
     }
 
     /// Tells layers that nobody has the peer's UDP port, or that no way leads to it.
-    pub(super) fn tell_absent(&self, shared: &mut Shared) {
+    pub(super) fn tell_absent(&self, news: &mut News) {
         let node = self.node;
-        shared.news.tell_ports(|| match self.is_absent() {
+        news.tell_ports(|| match self.is_absent() {
             true => PortInput::NoProcess(node),
             false => PortInput::NoWay(node),
         });
@@ -217,7 +218,7 @@ impl Peer {
         if for_good && self.life.link() == Link::Lost {
             self.end(now, EndReason::ProcessDied, shared);
         } else if established {
-            self.end_calls_if_dead(shared);
+            self.end_calls_if_dead(&mut shared.news);
             self.ask_once_more(now, shared);
         } else if end == ProcessEnd::Failed && self.history.is_empty() {
             // It never talked: the program may wait for its first message, and hears of its death.

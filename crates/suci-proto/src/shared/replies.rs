@@ -41,6 +41,7 @@ pub(crate) struct Replies {
 }
 
 impl Replies {
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.queue.len()
     }

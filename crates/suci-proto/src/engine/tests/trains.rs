@@ -341,7 +341,7 @@ impl Trio {
             && !connection.grant.is_dismissed()
         {
             engine.shared.shares.dismiss(&mut connection.grant);
-            peer.balance_credit(self.world.now, &mut engine.shared);
+            peer.balance_credit(self.world.now, &mut engine.shared.shares);
         }
     }
 
