@@ -96,6 +96,7 @@ const WORKLOADS: &[(&str, Workload)] = &[
     ("engine-sealed-large", engine::sealed_large),
     ("engine-sealed-handshake", engine::sealed_handshake),
     ("node-round-trip", node::round_trip),
+    ("node-one-way", node::one_way),
     ("node-batch", node::batch),
     ("node-large", node::large),
 ];

@@ -25,6 +25,18 @@ pub(crate) fn round_trip(rounds: usize) -> Done {
     done(a, b, rounds as u64)
 }
 
+/// Messages one way, each taken before the next: the way from `send` to the socket is the first
+/// node's, the way from the socket to `recv` the second one's.
+pub(crate) fn one_way(rounds: usize) -> Done {
+    let (mut a, mut b) = pair();
+    let payload = Bytes::from_static(&SMALL);
+    for _ in 0..rounds {
+        first(|| a.send(b.id(), payload.clone())).unwrap();
+        second(|| b.recv()).unwrap();
+    }
+    done(a, b, rounds as u64)
+}
+
 pub(crate) fn batch(rounds: usize) -> Done {
     let (mut a, mut b) = pair();
     let to = b.id();

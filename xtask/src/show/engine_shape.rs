@@ -1,6 +1,6 @@
 //! The shape of the engine: sizes, circles, a link that works alone.
 
-use super::house::{code, size_of_protocol};
+use super::house::{WAY, code, size_of_protocol, way};
 use super::tools::tests_of;
 use super::{Figure, Line};
 use crate::circles;
@@ -32,6 +32,11 @@ pub(super) const LINES: &[Line] = &[
         name: "circles",
         must: "at most 6 files of a crate use each other in a circle",
         run: |_| circles_of_all(),
+    },
+    Line {
+        name: "way",
+        must: WAY,
+        run: |_| way(),
     },
     Line {
         name: "link-alone",
