@@ -133,6 +133,8 @@ impl Crate {
                     .chars()
                     .next_back()
                     .is_none_or(|before| !is_path(before));
+                // `pub(in crate::a)` says who may use a thing, and uses nothing.
+                let starts = starts && !text[..at].ends_with("(in ");
                 let path = text[at..].split(|c| !is_path(c)).next().unwrap_or_default();
                 // The names in braces behind it were found above.
                 if starts && !path.ends_with(':') {
@@ -262,7 +264,10 @@ mod tests {
             "mod a;\nmod b;\npub use a::{A, deep::D as Deep};\n",
         );
         write("a/mod.rs", "mod deep;\npub struct A;\npub use deep::D;\n");
-        write("a/deep.rs", "use crate::b::B;\npub struct D(B);\n");
+        write(
+            "a/deep.rs",
+            "use crate::b::B;\npub(in crate::a) struct D(B);\n",
+        );
         write(
             "b.rs",
             "use crate::{\n    Deep,\n};\npub struct B(Option<Box<Deep>>);\n",

@@ -6,7 +6,8 @@
 //! quarter to them, and a buffer of unknown length grows by half.
 
 use super::pool::{Buffer, Chunk, Pool};
-use super::{Data, ReceiveBuffer, charge, len64, to_usize};
+use super::sizes::{charge, len64, to_usize};
+use super::{Data, ReceiveBuffer};
 use bytes::Bytes;
 use core::ops::Range;
 use suci_link::limits::{MESSAGE_CHARGE, MIN_PIECE};

@@ -1,6 +1,6 @@
 //! Compacts the slab of channels once most of its indices are unused.
 
-use super::WARM;
+use super::cold::WARM;
 use crate::scheduler::Scheduler;
 use slab::Slab;
 use std::collections::BTreeMap;

@@ -10,29 +10,21 @@ mod open_block;
 pub use open_block::ChannelLease;
 pub(super) use open_block::OpenBlock;
 
+use super::SMALL;
+use super::SmallOutgoing;
 use super::buffer_cache::BufferCache;
-use super::{SmallOutgoing, len64, to_usize};
+use super::sizes::{len64, to_usize};
+use open_block::BLOCK;
 use std::collections::VecDeque;
 use suci_link::limits::MAX_USER_HEADER;
 use suci_link::types::MessageNumber;
 use suci_link::wire::{self, Frame, Start};
-
-/// Bytes of the longest payload that is copied when its message is accepted. A longer payload stays
-/// the program's until it is acknowledged. Packets copy it or refer to it (`COPIED`).
-///
-/// A frame with so many bytes of payload, and any user header, fits every packet that may carry
-/// messages.
-pub const SMALL: usize = 256;
 
 /// Memory for frames that a channel without messages keeps, in bytes.
 const OWN: usize = 1_024;
 
 /// Bytes of the first memory that a channel gets. Doubling it leads to exactly `OWN` and `BLOCK`.
 const FIRST: usize = 512;
-
-/// Bytes of a block of frames. The last byte is never used, so no frame begins at the position
-/// where the frames of the block before end.
-const BLOCK: usize = 16_384;
 
 /// Bytes of the longest head of a frame without its user header: type, five varints, and a byte
 /// each for kind and length.

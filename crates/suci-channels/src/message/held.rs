@@ -1,7 +1,8 @@
 //! The sizes that messages count against the bounds of a send queue. The queue itself uses them,
 //! and callers that admit messages before the queue sees them.
 
-use super::{Outgoing, len64};
+use super::Outgoing;
+use super::sizes::len64;
 use crate::scheduler::CLASSES;
 use suci_link::limits::{MAX_QUEUED_MESSAGES, MESSAGE_CHARGE};
 

@@ -6,9 +6,10 @@
 //! unanswered. It may be sent while the bytes of the message before it are still being sent: then
 //! they do not wait for its round trip.
 
+use super::Completion;
 use super::segment::{Filling, SendSegment};
 use super::send_queue::{Cancelled, Released, SendQueue};
-use super::{Completion, SplitU64};
+use super::sizes::SplitU64;
 use core::ops::Range;
 use std::collections::VecDeque;
 use suci_link::limits::{GROUP_RTS_INSTEAD, RTS_INSTEAD};

@@ -7,6 +7,7 @@
 use super::buffer_cache::BufferCache;
 use super::data::Data;
 use super::pool::{Chunk, Pool};
+use super::sizes::len64;
 use bytes::{Buf, Bytes};
 use std::collections::VecDeque;
 use suci_link::limits::MESSAGE_CHARGE;
@@ -53,7 +54,7 @@ impl PackedQueue {
     /// Returns true if a batch costs no more memory than its messages are charged, not counting
     /// unused space at the end of a chunk.
     pub(super) fn is_worth(batch: &FrameBatch<'_>) -> bool {
-        let heads = super::len64(batch.frames().len()).saturating_sub(batch.payload());
+        let heads = len64(batch.frames().len()).saturating_sub(batch.payload());
         heads.saturating_add(ENTRY) <= batch.count().saturating_mul(MESSAGE_CHARGE)
     }
 

@@ -1,8 +1,9 @@
 //! Where the bytes of a message go: into memory that its layer names when the message begins.
 
+use super::ReceiveBuffer;
 use super::answer::IncomingInfo;
 use super::assembly::Assembly;
-use super::{ReceiveBuffer, len64};
+use super::sizes::len64;
 use core::fmt;
 use std::sync::Arc;
 use suci_link::types::{ChannelId, MessageNumber, SessionNumber, Source};

@@ -2,7 +2,8 @@
 //! packets.
 
 use super::frames::{EncodedShape, FrameQueue};
-use super::{Completion, Outcome, Outgoing, SmallOutgoing, charge, len64, to_usize};
+use super::sizes::{charge, len64, to_usize};
+use super::{Completion, Outcome, Outgoing, SmallOutgoing};
 use bytes::Bytes;
 use core::ops::Range;
 use std::collections::{BTreeMap, VecDeque};

@@ -2,7 +2,7 @@
 
 use super::assembly::{Assembly, Charging, Description};
 use super::buffer_cache::BufferCache;
-use super::{charge, len64};
+use super::sizes::{charge, len64};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use suci_link::limits::MESSAGE_CHARGE;

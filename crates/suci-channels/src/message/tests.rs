@@ -14,12 +14,15 @@ mod receiving;
 mod requests;
 mod sending;
 
+use super::cold::WARM;
+use super::sizes::{len64, to_usize};
 use super::*;
+use bytes::Bytes;
 use core::ops::Range;
 use suci_link::limits::{MAX_CHANNELS, MIN_CHANNELS};
 use suci_link::recovery::SentFrame;
 use suci_link::time::Duration;
-use suci_link::types::{NodeId, ProtocolError};
+use suci_link::types::{ChannelId, Kind, MessageNumber, NodeId, ProtocolError};
 use suci_link::wire::{self, Frag, Frame, Rts, Start};
 
 /// Room of an empty packet at MTU 1500.

@@ -1,11 +1,15 @@
 //! The block at the end of a channel's frames. The channel, or a holder of a [`ChannelLease`],
 //! appends small messages there that differ in nothing but their bytes.
 
-use super::super::{Held, SmallOutgoing, len64};
-use super::BLOCK;
+use super::super::sizes::len64;
+use super::super::{Held, SmallOutgoing};
 use core::ops::Range;
 use suci_link::types::{ChannelId, Kind, MessageNumber};
 use suci_link::wire::{FragHead, SequentialHeaders, Start};
+
+/// Bytes of a block of frames. The last byte is never used, so no frame begins at the position
+/// where the frames of the block before end.
+pub(super) const BLOCK: usize = 16_384;
 
 /// Bytes by which a block is lengthened ahead of its frames, which overwrite them.
 const AHEAD: usize = 1_024;

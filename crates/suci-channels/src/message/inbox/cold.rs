@@ -1,8 +1,8 @@
 //! Cold channels of the inbox: idle channels of which only a few numbers are kept.
 
 use super::Inbox;
-use crate::message::WARM;
 use crate::message::answer::Answer;
+use crate::message::cold::WARM;
 use crate::message::compaction;
 use crate::message::incoming::IncomingChannel;
 use suci_link::types::ChannelId;

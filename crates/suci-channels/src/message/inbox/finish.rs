@@ -7,7 +7,7 @@
 use super::Inbox;
 use crate::message::answer::Answer;
 use crate::message::incoming::IncomingChannel;
-use crate::message::len64;
+use crate::message::sizes::len64;
 use suci_link::planted;
 use suci_link::types::{ChannelId, MessageNumber, ProtocolError};
 

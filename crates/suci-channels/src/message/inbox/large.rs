@@ -4,8 +4,9 @@
 use super::Inbox;
 use crate::message::answer::AnswerError;
 use crate::message::incoming::{Freed, IncomingChannel};
-use crate::message::{MessageNumber, Place, ReceiveBuffer, TOO_LONG, len64};
-use suci_link::types::ChannelId;
+use crate::message::sizes::len64;
+use crate::message::{Place, ReceiveBuffer, TOO_LONG};
+use suci_link::types::{ChannelId, MessageNumber};
 
 impl Inbox {
     /// Permits a large message. A `buffer`, at least as long as the message, receives it and

@@ -3,7 +3,7 @@
 use super::Inbox;
 use crate::message::Message;
 use crate::message::incoming::{Freed, IncomingChannel};
-use crate::message::len64;
+use crate::message::sizes::len64;
 use crate::port::Port;
 use suci_link::limits::{REPLY_RESERVE, RESERVES};
 use suci_link::types::{ChannelId, MessageNumber};

@@ -4,7 +4,7 @@ use super::{
     Accounts, Announcement, AnnouncementState, Chunk, IncomingChannel, Listed, PackedQueueCache,
     SlotCache,
 };
-use crate::message::{SplitU64, len64};
+use crate::message::sizes::{SplitU64, len64};
 use suci_link::types::{ChannelId, MessageNumber, ProtocolError};
 
 /// The numbers kept of a cold channel. A refused RTS is kept elsewhere.

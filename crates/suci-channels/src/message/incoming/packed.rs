@@ -2,8 +2,9 @@
 //! slot for each.
 
 use super::{Accounts, Freed, IncomingChannel};
+use crate::message::Message;
 use crate::message::packed_queue::{PackedQueue, Taken};
-use crate::message::{Message, charge, len64};
+use crate::message::sizes::{charge, len64};
 use bytes::Bytes;
 use suci_link::limits::MESSAGE_CHARGE;
 use suci_link::types::{Kind, MessageNumber};

@@ -5,7 +5,7 @@
 //! freezing and restoring.
 
 use super::Outbox;
-use crate::message::WARM;
+use crate::message::cold::WARM;
 use crate::message::compaction;
 use crate::message::outgoing::OutgoingChannel;
 use suci_link::types::ChannelId;

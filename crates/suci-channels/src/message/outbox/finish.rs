@@ -5,8 +5,9 @@
 //! So a late copy of an old frame cannot be mistaken for a new one.
 
 use super::{NoRoom, Outbox};
+use crate::message::TOO_MANY_CHANNELS;
 use crate::message::outgoing::{Fin, OutgoingChannel, Status};
-use crate::message::{TOO_MANY_CHANNELS, len64};
+use crate::message::sizes::len64;
 use std::collections::VecDeque;
 use suci_link::limits::MAX_CHANNELS;
 use suci_link::types::{ChannelId, MessageNumber};

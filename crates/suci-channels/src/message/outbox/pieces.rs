@@ -1,7 +1,7 @@
 //! Cutting a large message into pieces that fill packets.
 
 use super::Outbox;
-use crate::message::{len64, to_usize};
+use crate::message::sizes::{len64, to_usize};
 use core::ops::Range;
 use suci_link::recovery::SentFrame;
 use suci_link::types::{ChannelId, MessageNumber};

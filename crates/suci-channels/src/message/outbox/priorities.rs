@@ -1,7 +1,7 @@
 //! The priorities of channels.
 
 use super::Outbox;
-use crate::message::len64;
+use crate::message::sizes::len64;
 use crate::scheduler::Priority;
 use std::collections::BTreeMap;
 use suci_link::limits::MAX_CHANNELS;

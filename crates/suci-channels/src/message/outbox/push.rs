@@ -3,9 +3,8 @@
 use super::Outbox;
 use crate::message::outgoing::{Fin, OutgoingChannel};
 use crate::message::send_queue::SendBufferCaches;
-use crate::message::{
-    ByClass, ChannelLease, Held, Outgoing, SmallOutgoing, WantedRoom, has_room, len64,
-};
+use crate::message::sizes::len64;
+use crate::message::{ByClass, ChannelLease, Held, Outgoing, SmallOutgoing, WantedRoom, has_room};
 use suci_link::types::{ChannelId, Layer, MessageNumber};
 
 /// The reason why a message is not accepted.
