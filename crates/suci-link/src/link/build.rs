@@ -3,8 +3,7 @@
 //! A packet carries, in this order: acknowledgement, credit, control frames, then messages until it
 //! is full.
 
-use super::fill::Permit;
-use super::{Cargo, FrameSink, Link, PING_EVERY, SentTrain};
+use super::{Cargo, FrameSink, Link, PADDING_LIMIT, PING_EVERY, SentTrain};
 use crate::ack::AckNeed;
 use crate::limits::CONTROL_PACKET;
 use crate::recovery::{MAX_CONTROL, SentFrame, SentKind};
@@ -20,10 +19,21 @@ const PING: usize = 1;
 /// Bytes kept free behind an ACK for BLOCKED, RETURN and PING of their usual sizes.
 const BLOCKED_ROOM: usize = 40;
 
-/// Bound of padding in a packet that is shorter than its train's segments. A packet that would need
-/// more ends the train instead. More room is left only if a message with a long header of its own
-/// did not fit.
-pub const PADDING_LIMIT: usize = 288;
+/// The permission to build the next packet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Permit {
+    pub(super) number: PacketNumber,
+    /// Largest size in bytes.
+    pub(super) size: usize,
+    /// The packet may carry messages.
+    pub(super) data: bool,
+    /// The packet is within the limit of socket credit. It may carry control frames of any kind. A
+    /// packet beyond the limit, in the reserve, may not.
+    pub(super) within_limit: bool,
+    /// Set if the packet carries messages only, because the packet before it in the train did
+    /// ([`Link::permit_to_follow`]): the number of such packets that may follow this one.
+    pub(super) more: Option<u64>,
+}
 
 /// A packet under construction.
 #[derive(Clone, Copy, Debug, Default)]

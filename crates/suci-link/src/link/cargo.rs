@@ -1,6 +1,5 @@
 //! The joint between a link and what it carries.
 
-use super::{DrainedKind, Fate, Held};
 use crate::credit::SocketReturn;
 use crate::rate_cap::RateCap;
 use crate::recovery::SentFrame;
@@ -10,6 +9,23 @@ use crate::types::{PacketNumber, ProtocolError};
 use crate::wire::{Blocked, Close, ContiguousPackets, Credit, Frame, Mode, PacketPart};
 use core::ops::RangeInclusive;
 use std::net::SocketAddr;
+
+/// The limit that keeps a packet of messages back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// The program's steering function.
+    Steering,
+    /// The congestion window.
+    Congestion,
+    /// The pacer.
+    Pacing,
+    /// The peer's socket has no room, as far as it granted.
+    Credit,
+    /// The program's cap on the rate.
+    Cap,
+    /// This end gave the other one's slot to another peer.
+    Dismissed,
+}
 
 /// A session, as its link sees it: the messages and answers that wait to be sent. Most methods have
 /// a default, for sessions that know neither classes nor memory credit.
@@ -123,6 +139,15 @@ pub trait Cargo {
     fn on_sent(&mut self, _now: Instant, _sent: &SentTrain) {}
 }
 
+/// Learns the fate of the frames that a link does not know.
+pub trait Fate {
+    /// The frame arrived.
+    fn acked(&mut self, frame: &SentFrame);
+
+    /// The packet with the frame was lost.
+    fn lost(&mut self, frame: &SentFrame);
+}
+
 /// A session, as its link sees it: it takes what arrived. A method whose news it does not need may
 /// keep its default, which does nothing.
 pub trait Consignee: Cargo + Fate {
@@ -189,6 +214,18 @@ pub trait Consignee: Cargo + Fate {
         _round_trip: Option<Duration>,
     ) {
     }
+}
+
+/// The kind of received packets, as far as it shows what their sender needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DrainedKind {
+    /// They elicit no acknowledgement.
+    Ack,
+    /// They have control frames such as those of keep-alives. They could use the reserve beyond the
+    /// limit, and show no need of credit.
+    Control,
+    /// They have messages, or report that messages wait for credit (BLOCKED).
+    Data,
 }
 
 /// The consequences of a RETURN.

@@ -1,17 +1,12 @@
 //! The frames that a link exchanges with its other end for itself: credit, questions, answers; and
 //! which packets ask for an acknowledgement.
 
-use super::{FrameSink, Link};
+use super::{FrameSink, Link, PING_EVERY};
 use crate::ack::AckNeed;
 use crate::recovery::{MAX_CONTROL, SentFrame};
 use crate::time::Instant;
 use crate::types::PacketNumber;
 use crate::wire::{Blocked, EXTENSION_MODE, Frame, Mode};
-
-/// In Throughput mode, a packet carries a PING only after this many packets without one. If that
-/// many came before, the last packet of the queue carries one, too. The acknowledgement of a long
-/// message's end then waits for no timer, and a single message causes no extra packets.
-pub(super) const PING_EVERY: u64 = 8;
 
 impl Link {
     /// Returns the MODE that must be sent to the peer, and its number. Number 0 is the parameter of

@@ -1,21 +1,12 @@
 //! The fate of what packets carried.
 
-use super::{Link, NumberedSetting, Pending};
+use super::{Fate, Link, NumberedSetting, Pending};
 use crate::ack::Received;
 use crate::credit::SendCredit;
 use crate::recovery::{Recovery, SentFrame, Sink};
 use crate::types::PacketNumber;
 use crate::wire::Mode;
 use core::ops::RangeInclusive;
-
-/// Learns the fate of the frames that a link does not know.
-pub trait Fate {
-    /// The frame arrived.
-    fn acked(&mut self, frame: &SentFrame);
-
-    /// The packet with the frame was lost.
-    fn lost(&mut self, frame: &SentFrame);
-}
 
 /// Tells the link's parts and its cargo the fate of frames.
 pub(super) struct Fates<'a, F: Fate> {

@@ -5,14 +5,14 @@
 //! Control frames need credit, which has a reserve for them. Ack-eliciting packets without messages
 //! are also bounded in number ([`Link::may_elicit`]).
 
-use super::build::Contents;
+use super::build::{Contents, Permit};
 use super::{Cargo, Held, Link};
 use crate::credit::ControlAllowance;
 use crate::limits;
 use crate::recovery::SentFrame;
 use crate::time::{Duration, Instant, nanos};
 use crate::train::Train;
-use crate::types::{Ecn, PacketNumber};
+use crate::types::Ecn;
 use crate::wire::Mode;
 
 /// Longest time of a train on the wire at the pacing rate: no packet can overtake a train that the
@@ -28,22 +28,6 @@ const SHORTEST_TRAIN: usize = 2;
 /// Packets of the window (at most an eighth of it) and of the pacer's budget that a class leaves to
 /// higher classes on the same connection.
 const RESERVE: u64 = 2;
-
-/// The permission to build the next packet.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Permit {
-    pub(super) number: PacketNumber,
-    /// Largest size in bytes.
-    pub(super) size: usize,
-    /// The packet may carry messages.
-    pub(super) data: bool,
-    /// The packet is within the limit of socket credit. It may carry control frames of any kind. A
-    /// packet beyond the limit, in the reserve, may not.
-    pub(super) within_limit: bool,
-    /// Set if the packet carries messages only, because the packet before it in the train did
-    /// ([`Link::permit_to_follow`]): the number of such packets that may follow this one.
-    pub(super) more: Option<u64>,
-}
 
 /// The newest packet of a train.
 #[derive(Clone, Copy, Debug)]

@@ -12,8 +12,8 @@
 //! The packets, and the state of the link afterwards, are the same as if [`Link::build_packet`] had
 //! built each of them; the engine's tests compare both.
 
-use super::build::Contents;
-use super::fill::{Newest, Permit};
+use super::build::{Contents, Permit};
+use super::fill::Newest;
 use super::{Cargo, Link};
 use crate::limits::MAX_DATAGRAM;
 use crate::recovery::SentFrame;

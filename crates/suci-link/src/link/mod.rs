@@ -34,19 +34,17 @@ mod receive;
 mod size_bounds;
 mod undo;
 
-pub use build::PADDING_LIMIT;
-pub use cargo::{Cargo, Consignee, Cut, FrameSink, Returned, SentTrain, Written};
+pub use cargo::{
+    Cargo, Consignee, Cut, DrainedKind, Fate, FrameSink, Held, Returned, SentTrain, Written,
+};
 pub use decision::Decision;
 pub use ecn::EcnValidation;
-pub use fates::Fate;
 pub use numbered_setting::NumberedSetting;
 pub use numbers::Numbers;
-pub use pace::Held;
 pub use path::Path;
 pub use pending::Pending;
-pub use receive::{DrainedKind, Heard};
+pub use receive::Heard;
 
-use control::PING_EVERY;
 use cwnd_validation::CwndValidation;
 use size_bounds::SizeBounds;
 use undo::CongestionUndo;
@@ -79,6 +77,16 @@ const THROUGHPUT_DELAY: Duration = Duration::from_millis(2);
 /// Longest time that the acknowledgement for a peer in [`Mode::Response`] waits for a reply that
 /// carries it, in a node whose acknowledgements wait for a timer.
 const RESPONSE_DELAY: Duration = Duration::from_micros(500);
+
+/// Bound of padding in a packet that is shorter than its train's segments. A packet that would need
+/// more ends the train instead. More room is left only if a message with a long header of its own
+/// did not fit.
+pub const PADDING_LIMIT: usize = 288;
+
+/// In Throughput mode, a packet carries a PING only after this many packets without one. If that
+/// many came before, the last packet of the queue carries one, too. The acknowledgement of a long
+/// message's end then waits for no timer, and a single message causes no extra packets.
+const PING_EVERY: u64 = 8;
 
 /// The index and tag by which one end recognises packets of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,26 +1,9 @@
 //! Limits of bytes in flight and of the rate: congestion window, pacer and the program's steering
 //! function.
 
-use super::Link;
+use super::{Held, Link};
 use crate::pacer::OVERSLEEP;
 use crate::time::Instant;
-
-/// The limit that keeps a packet of messages back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Held {
-    /// The program's steering function.
-    Steering,
-    /// The congestion window.
-    Congestion,
-    /// The pacer.
-    Pacing,
-    /// The peer's socket has no room, as far as it granted.
-    Credit,
-    /// The program's cap on the rate.
-    Cap,
-    /// This end gave the other one's slot to another peer.
-    Dismissed,
-}
 
 impl Link {
     /// Returns the bytes that may be in flight: the usable congestion window, or less if the

@@ -7,7 +7,7 @@
 //! for the first. The state ends up as if the packets had come one after the other; the tests
 //! compare both.
 
-use super::{Consignee, Link};
+use super::{Consignee, DrainedKind, Link};
 use crate::arrival::Arrival;
 use crate::credit::SocketReturn;
 use crate::limits::MIN_MTU;
@@ -17,18 +17,6 @@ use crate::types::{PacketNumber, ProtocolError};
 use crate::wire::{self, Close, ContiguousPackets, Credit, Frame, PacketPart};
 use core::ops::RangeInclusive;
 use std::net::SocketAddr;
-
-/// The kind of received packets, as far as it shows what their sender needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DrainedKind {
-    /// They elicit no acknowledgement.
-    Ack,
-    /// They have control frames such as those of keep-alives. They could use the reserve beyond the
-    /// limit, and show no need of credit.
-    Control,
-    /// They have messages, or report that messages wait for credit (BLOCKED).
-    Data,
-}
 
 /// The content of packets, beside the frames that the cargo took.
 #[derive(Debug, Default)]
