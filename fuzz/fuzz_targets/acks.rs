@@ -5,10 +5,10 @@
 use libfuzzer_sys::fuzz_target;
 use suci_proto::recovery::{
     AckDelays, AckSummary, LossSummary, MAX_CONTROL, MAX_PACKET_THRESHOLD, MAX_REMEMBERED,
-    MIN_PACKET_THRESHOLD, Recovery, SentFrame, SentKind, Sink, TimerAction,
+    MIN_PACKET_THRESHOLD, Recovery, SentKind, Sink, TimerAction, Token,
 };
 use suci_proto::time::{Duration, Instant};
-use suci_proto::types::{ChannelId, PacketNumber, ProtocolError};
+use suci_proto::types::{PacketNumber, ProtocolError};
 
 #[path = "../../crates/suci-link/src/recovery/tests/model.rs"]
 mod model;

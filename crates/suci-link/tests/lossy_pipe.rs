@@ -5,13 +5,15 @@ use std::net::SocketAddr;
 use suci_link::arrival::Arrival;
 use suci_link::congestion::ControllerChoice;
 use suci_link::link::{
-    Agreed, Cargo, Consignee, End, Fate, Held, Link, LinkSettings, Numbers, Written,
+    Agreed, Cargo, Consignee, End, Fate, Held, Link, LinkSettings, Numbers, Recorded, Written,
 };
-use suci_link::recovery::{Recovery, SentFrame};
+use suci_link::recovery::{Recovery, Token};
 use suci_link::time::{Duration, Instant};
 use suci_link::train::Train;
-use suci_link::types::{ChannelId, Ecn, ProtocolError};
+use suci_link::types::{Ecn, ProtocolError};
 use suci_link::wire::{self, ContiguousPackets, Credit, Frame, Mode, Params};
+
+type Sent = Recorded<Number>;
 
 const COUNT: u64 = 20_000;
 const LATENCY: Duration = Duration::from_millis(2);
@@ -24,36 +26,34 @@ struct Load {
     random: u64,
 }
 
-impl Fate for Load {
-    fn acked(&mut self, _: &SentFrame) {}
+/// A number that a packet carried.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Number(u64);
 
-    fn lost(&mut self, frame: &SentFrame) {
-        if let SentFrame::Data { start, end, .. } = *frame {
-            self.unsent.extend(start..end);
-        }
+impl Token for Number {}
+
+impl Fate<Number> for Load {
+    fn acked(&mut self, _: &Number) {}
+    fn lost(&mut self, number: &Number) {
+        self.unsent.push_back(number.0);
     }
 }
 
-impl Cargo for Load {
+impl Cargo<Number> for Load {
     type Wait = Held;
 
     fn is_sendable(&mut self) -> bool {
         !self.unsent.is_empty()
     }
 
-    fn write(&mut self, size: usize, train: &mut Train, frames: &mut Vec<SentFrame>) -> Written {
+    fn write(&mut self, size: usize, train: &mut Train, sent: &mut Vec<Sent>) -> Written {
         while let Some(&limit) = self.unsent.front() {
-            let (channel, start, end) = (ChannelId(0), limit, limit + 1);
-            let frame = Frame::MaxChannel { channel, limit };
+            let frame = Frame::MaxChannels { limit };
             if train.packet_len() + frame.size() > size {
                 break;
             }
             frame.put(train.head());
-            frames.push(SentFrame::Data {
-                channel,
-                start,
-                end,
-            });
+            sent.push(Recorded::Cargo(Number(limit)));
             self.unsent.pop_front();
         }
         Written::default()
@@ -65,9 +65,9 @@ impl Cargo for Load {
     }
 }
 
-impl Consignee for Load {
+impl Consignee<Number> for Load {
     fn on_frame(&mut self, frame: &Frame<'_>) -> Result<(), ProtocolError> {
-        if let Frame::MaxChannel { limit, .. } = frame {
+        if let Frame::MaxChannels { limit } = frame {
             self.arrived.insert(*limit);
         }
         Ok(())
@@ -75,7 +75,7 @@ impl Consignee for Load {
 }
 
 /// Connects one end, whose numbers end in `own`, with the other.
-fn link(own: u64, other: u64) -> Link {
+fn link(own: u64, other: u64) -> Link<Number> {
     let end = |tag| End { index: 0, tag };
     let agreed = Agreed {
         local: end(own),
@@ -98,7 +98,7 @@ fn link(own: u64, other: u64) -> Link {
 }
 
 /// Sends all that may go now; returns the datagrams that the pipe does not lose.
-fn transmit(now: Instant, link: &mut Link, load: &mut Load) -> Vec<Vec<u8>> {
+fn transmit(now: Instant, link: &mut Link<Number>, load: &mut Load) -> Vec<Vec<u8>> {
     let (mut train, mut frames, mut sent) = (Train::default(), Vec::new(), Vec::new());
     link.on_timeout(now, true, load);
     loop {

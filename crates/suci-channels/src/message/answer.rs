@@ -1,9 +1,8 @@
 //! The questions of an inbox to the program, and its answers to the peer.
 
-use super::ReceiveBuffer;
+use super::{ReceiveBuffer, SentFrame};
 use bytes::Bytes;
 use core::fmt;
-use suci_link::recovery::SentFrame;
 use suci_link::types::{ChannelId, Kind, MessageNumber};
 use suci_link::wire::Frame;
 

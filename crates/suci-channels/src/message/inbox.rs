@@ -17,6 +17,7 @@ mod idle;
 mod large;
 mod take;
 
+use super::SentFrame;
 use super::answer::{Answer, IncomingInfo};
 use super::assembly::budgeted;
 use super::cold::ColdChannels;
@@ -34,7 +35,6 @@ use crate::scheduler::{Priority, Scheduler};
 use slab::Slab;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use suci_link::limits::{REPLY_RESERVE, RESERVES};
-use suci_link::recovery::SentFrame;
 use suci_link::types::{ChannelId, Layer, Layers, ProtocolError, SessionNumber, Source};
 use suci_link::wire::{self, Frag, FrameBatch, PacketPart, Rts};
 

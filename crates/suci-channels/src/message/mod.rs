@@ -15,6 +15,7 @@
 //! packets |
 //! | `frames` | the encoded frames of small messages, and leases of room for more of them |
 //! | `held` | the sizes that count against the bounds of a send queue |
+//! | `sent_frame` | what a packet carried of the session, for the report of its fate |
 //! | `inbox` | the channels of the receiving direction: session credit, budget of large messages |
 //! | `incoming` | one channel of the inbox: order, memory credit, the answer to its RTS |
 //! | `answer` | the questions to the program and the answers to the peer |
@@ -58,6 +59,7 @@ mod pool;
 mod receive_buffer;
 mod segment;
 mod send_queue;
+mod sent_frame;
 mod sizes;
 mod slot;
 
@@ -77,6 +79,7 @@ pub use outcome::{
 pub use placement::{Place, PlacedBy, Placement};
 pub use pool::Pool;
 pub use receive_buffer::{LentMemory, ReceiveBuffer};
+pub use sent_frame::SentFrame;
 pub use sizes::charge;
 
 #[cfg(test)]

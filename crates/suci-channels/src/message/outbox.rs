@@ -22,7 +22,7 @@ use super::outgoing::{Block, ColdOutgoing, OutgoingChannel, Status};
 use super::segment::Filling;
 use super::send_queue::SendBufferCaches;
 use super::sizes::to_usize;
-use super::{ByClass, Completion, Held, Queued, WantedRoom};
+use super::{ByClass, Completion, Held, Queued, SentFrame, WantedRoom};
 use crate::scheduler::{CLASSES, Priority, Scheduler};
 use crate::waits::WaitReason;
 use bytes::Bytes;
@@ -30,7 +30,6 @@ use core::ops::Range;
 use slab::Slab;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use suci_link::limits::MIN_CHANNELS;
-use suci_link::recovery::SentFrame;
 use suci_link::time::Instant;
 use suci_link::types::{ChannelId, Layers, MessageNumber, ProtocolError};
 

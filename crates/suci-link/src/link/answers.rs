@@ -5,11 +5,11 @@ use super::ecn::EcnSignal;
 use super::{CongestionUndo, Fate, Link};
 use crate::congestion::{AckSample, Cause, CongestionEvent, initial_window};
 use crate::limits::{CONTROL_PACKET, MIN_MTU};
-use crate::recovery::{AckSummary, LossSummary, TimerAction};
+use crate::recovery::{AckSummary, LossSummary, TimerAction, Token};
 use crate::time::{Duration, Instant};
 use crate::wire::EcnCounts;
 
-impl Link {
+impl<T: Token> Link<T> {
     /// Passes an acknowledgement on to credit, congestion control and path MTU.
     pub(super) fn on_ack_summary(
         &mut self,
@@ -145,7 +145,7 @@ impl Link {
         &mut self,
         now: Instant,
         repeats: bool,
-        cargo: &mut impl Fate,
+        cargo: &mut impl Fate<T>,
     ) -> TimerAction {
         self.ask_first_question(now);
         let max_ack_delay = self.params.max_ack_delay;
@@ -169,7 +169,7 @@ impl Link {
 
     /// Handles the socket's refusal of a packet of `size` bytes: it and its like never left this
     /// machine. Returns true if the path does not carry packets that every path must.
-    pub fn on_too_big(&mut self, now: Instant, size: usize, cargo: &mut impl Fate) -> bool {
+    pub fn on_too_big(&mut self, now: Instant, size: usize, cargo: &mut impl Fate<T>) -> bool {
         self.mtu.on_too_big(now, size);
         self.mtu_changed();
         let largest = self.mtu.current();

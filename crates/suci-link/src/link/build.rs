@@ -3,10 +3,10 @@
 //! A packet carries, in this order: acknowledgement, credit, control frames, then messages until it
 //! is full.
 
-use super::{Cargo, FrameSink, Link, PADDING_LIMIT, PING_EVERY, SentTrain};
+use super::{Cargo, FrameSink, Link, PADDING_LIMIT, PING_EVERY, Recorded, SentTrain};
 use crate::ack::AckNeed;
 use crate::limits::CONTROL_PACKET;
-use crate::recovery::{MAX_CONTROL, SentFrame, SentKind};
+use crate::recovery::{MAX_CONTROL, SentKind, Token};
 use crate::time::Instant;
 use crate::train::Train;
 use crate::types::PacketNumber;
@@ -55,15 +55,15 @@ pub(super) struct Contents {
 }
 
 /// Control frames on their way into a packet.
-struct ControlFrames<'a> {
+struct ControlFrames<'a, T> {
     size: usize,
     train: &'a mut Train,
-    frames: &'a mut Vec<SentFrame>,
+    frames: &'a mut Vec<Recorded<T>>,
     contents: &'a mut Contents,
 }
 
-impl FrameSink for ControlFrames<'_> {
-    fn put(&mut self, frame: Frame<'_>, sent: Option<SentFrame>) -> bool {
+impl<T> FrameSink<T> for ControlFrames<'_, T> {
+    fn put(&mut self, frame: Frame<'_>, sent: Option<Recorded<T>>) -> bool {
         if self.train.packet_len() + frame.size() > self.size {
             self.contents.leaves_some = true;
             return false;
@@ -76,16 +76,16 @@ impl FrameSink for ControlFrames<'_> {
     }
 }
 
-impl Link {
+impl<T: Token> Link<T> {
     /// Builds one packet and returns its length and content. Returns `None` and changes nothing if
     /// no frame was written.
     pub(super) fn build_packet(
         &mut self,
         now: Instant,
         permit: Permit,
-        cargo: &mut impl Cargo,
+        cargo: &mut impl Cargo<T>,
         train: &mut Train,
-        frames: &mut Vec<SentFrame>,
+        frames: &mut Vec<Recorded<T>>,
     ) -> Option<(usize, Contents)> {
         let (mark, ping_due) = (self.ecn_mark(), self.pending.ping);
         train.begin_packet();
@@ -132,9 +132,9 @@ impl Link {
         &mut self,
         now: Instant,
         permit: Permit,
-        cargo: &mut impl Cargo,
+        cargo: &mut impl Cargo<T>,
         train: &mut Train,
-        frames: &mut Vec<SentFrame>,
+        frames: &mut Vec<Recorded<T>>,
         contents: &mut Contents,
     ) {
         let credit = cargo.take_credit(core::mem::take(&mut self.pending.credit));
@@ -153,7 +153,7 @@ impl Link {
             let written = self.received.write_ack(train.head(), now, room, credit);
             if let Some(largest) = written {
                 contents.acknowledges = true;
-                frames.push(SentFrame::Ack { largest });
+                frames.push(Recorded::Ack { largest });
                 return;
             }
             contents.leaves_some |= owed;
@@ -169,9 +169,9 @@ impl Link {
         &mut self,
         now: Instant,
         permit: Permit,
-        cargo: &mut impl Cargo,
+        cargo: &mut impl Cargo<T>,
         train: &mut Train,
-        frames: &mut Vec<SentFrame>,
+        frames: &mut Vec<Recorded<T>>,
         contents: &mut Contents,
     ) {
         let closing = self.pending.close;
@@ -195,7 +195,7 @@ impl Link {
         }
         self.write_credit_frames(now, permit.data, || cargo.waiting(), &mut packet);
         if let Some(close) = close
-            && packet.put(Frame::Close(close), Some(SentFrame::Close))
+            && packet.put(Frame::Close(close), Some(Recorded::Close))
         {
             self.pending.close = false;
         }
@@ -212,12 +212,12 @@ impl Link {
 
     /// Writes MODE, if it is due. Unless the program chose the mode, it only goes with messages
     /// (`data`).
-    fn write_mode(&mut self, data: bool, packet: &mut impl FrameSink) {
+    fn write_mode(&mut self, data: bool, packet: &mut impl FrameSink<T>) {
         if let Some((number, mode)) = self.mode_due()
             && (data || self.mode_is_wished)
             && packet.put(
                 Frame::Mode { number, mode },
-                Some(SentFrame::Mode { number }),
+                Some(Recorded::Mode { number }),
             )
         {
             self.modes.on_sent();
@@ -229,7 +229,7 @@ impl Link {
     fn ping_at_the_end(
         &self,
         permit: Permit,
-        cargo: &mut impl Cargo,
+        cargo: &mut impl Cargo<T>,
         train: &mut Train,
         contents: &mut Contents,
     ) {
@@ -251,8 +251,8 @@ impl Link {
         numbers: RangeInclusive<PacketNumber>,
         len: usize,
         contents: Contents,
-        frames: &[SentFrame],
-        cargo: &mut impl Cargo,
+        frames: &[Recorded<T>],
+        cargo: &mut impl Cargo<T>,
     ) {
         let last = *numbers.end();
         let count = last.saturating_sub(*numbers.start()) + 1;
@@ -294,7 +294,7 @@ impl Link {
 }
 
 /// Fills the packet up with padding if another of the same size can follow.
-fn pad(permit: Permit, cargo: &mut impl Cargo, train: &mut Train) {
+fn pad<T>(permit: Permit, cargo: &mut impl Cargo<T>, train: &mut Train) {
     let short = permit.size.saturating_sub(train.packet_len());
     if permit.data && (1..=PADDING_LIMIT).contains(&short) && cargo.is_sendable() {
         Frame::Padding(short).put(train.head());

@@ -1,8 +1,8 @@
 //! The joint between a link and what it carries.
 
+use super::Recorded;
 use crate::credit::SocketReturn;
 use crate::rate_cap::RateCap;
-use crate::recovery::SentFrame;
 use crate::time::{Duration, Instant};
 use crate::train::Train;
 use crate::types::{PacketNumber, ProtocolError};
@@ -31,8 +31,9 @@ pub enum Held {
 /// a default, for sessions that know neither classes nor memory credit.
 ///
 /// The link asks while it builds packets: first whether anything can go, then for the content of
-/// each packet.
-pub trait Cargo {
+/// each packet. The session describes content by a token `T`, which it gets back with the packet's
+/// [`Fate`].
+pub trait Cargo<T> {
     /// The reasons why messages wait: those of the link, and others.
     type Wait: From<Held>;
 
@@ -52,7 +53,7 @@ pub trait Cargo {
 
     /// Writes messages into the packet under construction, until it has `size` bytes or none may
     /// go. Adds the content to `frames`, for the report of its fate.
-    fn write(&mut self, size: usize, train: &mut Train, frames: &mut Vec<SentFrame>) -> Written;
+    fn write(&mut self, size: usize, train: &mut Train, frames: &mut Vec<Recorded<T>>) -> Written;
 
     /// Returns a random number that nobody can foresee.
     fn random(&mut self) -> u64;
@@ -77,11 +78,11 @@ pub trait Cargo {
     /// message. `take` puts them into packets, or refuses them. Returns the pieces.
     fn cut(
         &mut self,
-        _frames: &[SentFrame],
+        _frames: &[Recorded<T>],
         _room: usize,
         _most: usize,
-        _take: impl FnOnce(&Cut) -> bool,
-    ) -> Option<Cut> {
+        _take: impl FnOnce(&Cut<T>) -> bool,
+    ) -> Option<Cut<T>> {
         None
     }
 
@@ -107,7 +108,7 @@ pub trait Cargo {
 
     /// Writes answers into the packet, as many as fit. `within_limit`: the packet may carry all
     /// kinds.
-    fn write_answers(&mut self, _within_limit: bool, _packet: &mut impl FrameSink) {}
+    fn write_answers(&mut self, _within_limit: bool, _packet: &mut impl FrameSink<T>) {}
 
     /// Returns the CLOSE that ends the session.
     fn close(&self) -> Option<Close> {
@@ -139,18 +140,18 @@ pub trait Cargo {
     fn on_sent(&mut self, _now: Instant, _sent: &SentTrain) {}
 }
 
-/// Learns the fate of the frames that a link does not know.
-pub trait Fate {
-    /// The frame arrived.
-    fn acked(&mut self, frame: &SentFrame);
+/// Learns the fate of content that a session described by `T`.
+pub trait Fate<T> {
+    /// The content arrived.
+    fn acked(&mut self, content: &T);
 
-    /// The packet with the frame was lost.
-    fn lost(&mut self, frame: &SentFrame);
+    /// The packet with the content was lost.
+    fn lost(&mut self, content: &T);
 }
 
 /// A session, as its link sees it: it takes what arrived. A method whose news it does not need may
 /// keep its default, which does nothing.
-pub trait Consignee: Cargo + Fate {
+pub trait Consignee<T>: Cargo<T> + Fate<T> {
     /// Takes messages, or a part of one. Returns true if the acknowledgement may wait for later
     /// messages.
     ///
@@ -238,10 +239,10 @@ pub struct Returned {
 }
 
 /// Frames for the packet under construction.
-pub trait FrameSink {
+pub trait FrameSink<T> {
     /// Adds a frame, and what its loss or acknowledgement means. Returns false, and adds nothing,
     /// if it does not fit.
-    fn put(&mut self, frame: Frame<'_>, sent: Option<SentFrame>) -> bool;
+    fn put(&mut self, frame: Frame<'_>, sent: Option<Recorded<T>>) -> bool;
 }
 
 /// Messages that were written into a packet.
@@ -253,7 +254,7 @@ pub struct Written {
 
 /// Consecutive pieces of one size, each for a packet of its own.
 #[derive(Clone, Copy, Debug)]
-pub struct Cut {
+pub struct Cut<T> {
     /// Offset of the first piece in its message.
     pub offset: u64,
     /// Bytes of each piece.
@@ -263,7 +264,7 @@ pub struct Cut {
     /// Bytes of the frame's head in front of the offset.
     pub lead: usize,
     /// The content of all these packets together.
-    pub sent: SentFrame,
+    pub sent: T,
 }
 
 /// Packets that were sent together.

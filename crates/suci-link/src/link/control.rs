@@ -1,14 +1,14 @@
 //! The frames that a link exchanges with its other end for itself: credit, questions, answers; and
 //! which packets ask for an acknowledgement.
 
-use super::{FrameSink, Link, PING_EVERY};
+use super::{FrameSink, Link, PING_EVERY, Recorded};
 use crate::ack::AckNeed;
-use crate::recovery::{MAX_CONTROL, SentFrame};
+use crate::recovery::{MAX_CONTROL, Token};
 use crate::time::Instant;
 use crate::types::PacketNumber;
 use crate::wire::{Blocked, EXTENSION_MODE, Frame, Mode};
 
-impl Link {
+impl<T: Token> Link<T> {
     /// Returns the MODE that must be sent to the peer, and its number. Number 0 is the parameter of
     /// the handshake.
     pub(super) fn mode_due(&self) -> Option<(u64, Mode)> {
@@ -134,7 +134,7 @@ impl Link {
         now: Instant,
         data: bool,
         waiting: impl FnOnce() -> (u64, u64),
-        packet: &mut impl FrameSink,
+        packet: &mut impl FrameSink<T>,
     ) {
         if let Some(answer) = self.credit.return_due(now) {
             let generation = answer.generation;
@@ -143,7 +143,7 @@ impl Link {
                 highest: answer.highest,
                 size: answer.size as u64,
             };
-            if packet.put(frame, Some(SentFrame::Return { generation })) {
+            if packet.put(frame, Some(Recorded::Return { generation })) {
                 self.credit.on_return_sent(now);
             }
         }

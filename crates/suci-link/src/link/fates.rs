@@ -1,32 +1,32 @@
 //! The fate of what packets carried.
 
-use super::{Fate, Link, NumberedSetting, Pending};
+use super::{Fate, Link, NumberedSetting, Pending, Recorded};
 use crate::ack::Received;
 use crate::credit::SendCredit;
-use crate::recovery::{Recovery, SentFrame, Sink};
+use crate::recovery::{Recovery, Sink, Token};
 use crate::types::PacketNumber;
 use crate::wire::Mode;
 use core::ops::RangeInclusive;
 
 /// Tells the link's parts and its cargo the fate of frames.
-pub(super) struct Fates<'a, F: Fate> {
+pub(super) struct Fates<'a, T, F> {
     cargo: &'a mut F,
     pending: &'a mut Pending,
     modes: &'a mut NumberedSetting<Mode>,
     received: &'a mut Received,
     credit: &'a mut SendCredit,
-    /// A range of data that arrived and of which the cargo was not told yet. The next packet often
-    /// carried the range that follows it, and both are then reported together.
-    arrived: Option<SentFrame>,
+    /// Content that arrived and of which the cargo was not told yet. The next packet often carried
+    /// what adjoins it, and both are then reported together.
+    arrived: Option<T>,
     pub(super) close_acked: bool,
 }
 
-impl Link {
+impl<T: Token> Link<T> {
     /// Returns the recovery state, and the receiver of packet fates in this link and its cargo.
-    pub(super) fn fates<'a, F: Fate>(
+    pub(super) fn fates<'a, F: Fate<T>>(
         &'a mut self,
         cargo: &'a mut F,
-    ) -> (&'a mut Recovery, Fates<'a, F>) {
+    ) -> (&'a mut Recovery<Recorded<T>>, Fates<'a, T, F>) {
         let fates = Fates {
             cargo,
             pending: &mut self.pending,
@@ -40,53 +40,49 @@ impl Link {
     }
 
     /// Gives up all packets in flight, without a sign of congestion.
-    pub fn drop_all(&mut self, cargo: &mut impl Fate) {
+    pub fn drop_all(&mut self, cargo: &mut impl Fate<T>) {
         let (recovery, mut fates) = self.fates(cargo);
         recovery.drop_all(&mut fates);
     }
 }
 
-impl<F: Fate> Fates<'_, F> {
-    /// Tells the cargo of the remaining range. Call it after all frames.
+impl<T, F: Fate<T>> Fates<'_, T, F> {
+    /// Tells the cargo of the remaining content. Call it after all frames.
     pub(super) fn settle(&mut self) {
-        if let Some(frame) = self.arrived.take() {
-            self.cargo.acked(&frame);
+        if let Some(content) = self.arrived.take() {
+            self.cargo.acked(&content);
         }
     }
 }
 
-impl<F: Fate> Sink for Fates<'_, F> {
-    fn acked(&mut self, _numbers: RangeInclusive<PacketNumber>, frames: &[SentFrame]) {
+impl<T: Token, F: Fate<T>> Sink<Recorded<T>> for Fates<'_, T, F> {
+    fn acked(&mut self, _numbers: RangeInclusive<PacketNumber>, frames: &[Recorded<T>]) {
         for frame in frames {
             match *frame {
-                SentFrame::Data { .. } => {
+                Recorded::Cargo(content) => {
                     let known = self.arrived.as_mut();
-                    let adjoins = known.is_some_and(|part| part.adjoin(frame));
+                    let adjoins = known.is_some_and(|known| known.adjoin(&content));
                     if !adjoins {
                         self.settle();
-                        self.arrived = Some(*frame);
+                        self.arrived = Some(content);
                     }
                 }
-                SentFrame::Ack { largest } => self.received.on_ack_acked(largest),
-                SentFrame::Close => self.close_acked = true,
-                SentFrame::Mode { .. } | SentFrame::Return { .. } => {}
-                _ => {
-                    self.settle();
-                    self.cargo.acked(frame);
-                }
+                Recorded::Ack { largest } => self.received.on_ack_acked(largest),
+                Recorded::Close => self.close_acked = true,
+                Recorded::Mode { .. } | Recorded::Return { .. } => {}
             }
         }
     }
 
-    fn lost(&mut self, _numbers: RangeInclusive<PacketNumber>, frames: &[SentFrame]) {
+    fn lost(&mut self, _numbers: RangeInclusive<PacketNumber>, frames: &[Recorded<T>]) {
         self.settle();
         for frame in frames {
             match *frame {
-                SentFrame::Return { generation } => self.credit.on_return_lost(generation),
-                SentFrame::Close => self.pending.close = true,
-                SentFrame::Mode { number } => self.modes.on_lost(number),
-                SentFrame::Ack { .. } => {}
-                _ => self.cargo.lost(frame),
+                Recorded::Return { generation } => self.credit.on_return_lost(generation),
+                Recorded::Close => self.pending.close = true,
+                Recorded::Mode { number } => self.modes.on_lost(number),
+                Recorded::Ack { .. } => {}
+                Recorded::Cargo(content) => self.cargo.lost(&content),
             }
         }
     }

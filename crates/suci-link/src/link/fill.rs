@@ -6,10 +6,10 @@
 //! are also bounded in number ([`Link::may_elicit`]).
 
 use super::build::{Contents, Permit};
-use super::{Cargo, Held, Link};
+use super::{Cargo, Held, Link, Recorded};
 use crate::credit::ControlAllowance;
 use crate::limits;
-use crate::recovery::SentFrame;
+use crate::recovery::Token;
 use crate::time::{Duration, Instant, nanos};
 use crate::train::Train;
 use crate::types::Ecn;
@@ -41,7 +41,7 @@ pub(super) struct Newest {
     pub(super) more: Option<u64>,
 }
 
-impl Link {
+impl<T: Token> Link<T> {
     /// Begins a train on the path, and fills it with as many packets of one size as may be sent, at
     /// most `max_segments`, fewer if others outrank the peer (`outranked`). `frames` is memory to
     /// work with. Returns true if nothing is left that could be sent later.
@@ -50,9 +50,9 @@ impl Link {
         now: Instant,
         max_segments: usize,
         outranked: bool,
-        cargo: &mut impl Cargo,
+        cargo: &mut impl Cargo<T>,
         train: &mut Train,
-        frames: &mut Vec<SentFrame>,
+        frames: &mut Vec<Recorded<T>>,
     ) -> bool {
         self.begin_filling(now, train);
         let last = self.add_packets(now, max_segments, outranked, cargo, train, frames);
@@ -77,9 +77,9 @@ impl Link {
         now: Instant,
         max_segments: usize,
         outranked: bool,
-        cargo: &mut impl Cargo,
+        cargo: &mut impl Cargo<T>,
         train: &mut Train,
-        frames: &mut Vec<SentFrame>,
+        frames: &mut Vec<Recorded<T>>,
     ) -> bool {
         let mut newest: Option<Newest> = None;
         let mut most = max_segments;
@@ -133,14 +133,14 @@ impl Link {
     }
 
     /// Returns true if nothing waits behind a packet that was not filled.
-    fn is_last(&self, now: Instant, contents: Contents, cargo: &mut impl Cargo) -> bool {
+    fn is_last(&self, now: Instant, contents: Contents, cargo: &mut impl Cargo<T>) -> bool {
         let last = !contents.leaves_some && !cargo.is_sendable() && cargo.wait_reason().is_none();
         debug_assert!(!last || !self.wants_control(now, cargo), "{contents:?}");
         last
     }
 
     /// Returns the maximum number of packets in a train.
-    fn train_packets(&self, now: Instant, outranked: bool, cargo: &mut impl Cargo) -> usize {
+    fn train_packets(&self, now: Instant, outranked: bool, cargo: &mut impl Cargo<T>) -> usize {
         let Some(rate) = self.rate(now, self.mtu.current() as u64) else {
             return limits::MAX_SEGMENTS;
         };
@@ -156,7 +156,11 @@ impl Link {
 
     /// Decides about the next packet: returns its permit, or the limit for which messages or
     /// control frames wait. The limit is `None` if there is nothing to send.
-    fn permit<C: Cargo>(&mut self, now: Instant, cargo: &mut C) -> Result<Permit, Option<C::Wait>> {
+    fn permit<C: Cargo<T>>(
+        &mut self,
+        now: Instant,
+        cargo: &mut C,
+    ) -> Result<Permit, Option<C::Wait>> {
         if self.pending.small_ping
             && self.pending.probes <= 1
             && let Some(permit) = self.control_permit(now, cargo)
@@ -177,12 +181,12 @@ impl Link {
 
     /// Returns the first limit that stops all messages: `None` if no message waits, or if a new
     /// connection is due.
-    pub fn held<C: Cargo>(&mut self, now: Instant, cargo: &mut C) -> Option<C::Wait> {
+    pub fn held<C: Cargo<T>>(&mut self, now: Instant, cargo: &mut C) -> Option<C::Wait> {
         self.data_permit(now, cargo).err().flatten()
     }
 
     /// Returns the permit of a packet that carries messages, or what [`held`](Self::held) returns.
-    fn data_permit<C: Cargo>(
+    fn data_permit<C: Cargo<T>>(
         &mut self,
         now: Instant,
         cargo: &mut C,
@@ -218,7 +222,7 @@ impl Link {
     }
 
     /// Returns the permit of a packet of control frames, if socket credit allows it.
-    fn control_permit(&mut self, now: Instant, cargo: &impl Cargo) -> Option<Permit> {
+    fn control_permit(&mut self, now: Instant, cargo: &impl Cargo<T>) -> Option<Permit> {
         let number = self.numbers.peek()?;
         let (size, within_limit) = match self.credit.may_send_control(number, now) {
             ControlAllowance::WithinLimit => (self.mtu.current(), true),
@@ -241,13 +245,13 @@ impl Link {
     }
 
     /// Returns true if control frames need a packet even if no message may be sent.
-    pub fn wants_control(&self, now: Instant, cargo: &impl Cargo) -> bool {
+    pub fn wants_control(&self, now: Instant, cargo: &impl Cargo<T>) -> bool {
         let elicits = || (!cargo.is_over() && self.wants_to_tell_mode()) || cargo.has_answers();
         self.wants_reserve(now) || cargo.owes_credit() || (elicits() && self.may_elicit())
     }
 
     /// Starts the timer of BLOCKED if messages wait for credit, and stops it otherwise.
-    fn note_blocked(&mut self, now: Instant, cargo: &mut impl Cargo) {
+    fn note_blocked(&mut self, now: Instant, cargo: &mut impl Cargo<T>) {
         let Some(number) = self.numbers.peek() else {
             return;
         };
@@ -288,10 +292,15 @@ mod tests {
     use crate::wire::{Credit, Params};
     use std::net::SocketAddr;
 
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Nothing {}
+
+    impl Token for Nothing {}
+
     /// A session with messages, whose peer gave its slot to another.
     struct Dismissed;
 
-    impl Cargo for Dismissed {
+    impl Cargo<Nothing> for Dismissed {
         type Wait = Held;
 
         fn is_sendable(&mut self) -> bool {
@@ -302,7 +311,7 @@ mod tests {
             true
         }
 
-        fn write(&mut self, _: usize, _: &mut Train, _: &mut Vec<SentFrame>) -> Written {
+        fn write(&mut self, _: usize, _: &mut Train, _: &mut Vec<Recorded<Nothing>>) -> Written {
             unreachable!("nothing goes to it")
         }
 

@@ -14,21 +14,21 @@
 
 use super::build::{Contents, Permit};
 use super::fill::Newest;
-use super::{Cargo, Link};
+use super::{Cargo, Link, Recorded};
 use crate::limits::MAX_DATAGRAM;
-use crate::recovery::SentFrame;
+use crate::recovery::Token;
 use crate::time::Instant;
 use crate::train::{Following, Train};
 use crate::wire::{HEADER, PLAIN_OVERHEAD};
 
-impl Link {
+impl<T: Token> Link<T> {
     /// Returns the permit of the packet behind the `newest`, if that one carried only messages and
     /// this one may, too: it skips no number, need not carry a PING, and passes no limit.
     pub(super) fn permit_to_follow(
         &mut self,
         now: Instant,
         newest: Newest,
-        cargo: &mut impl Cargo,
+        cargo: &mut impl Cargo<T>,
     ) -> Option<Permit> {
         if !newest.messages_only || !cargo.goes_on() {
             return None;
@@ -73,9 +73,9 @@ impl Link {
         now: Instant,
         permit: Permit,
         most: usize,
-        cargo: &mut impl Cargo,
+        cargo: &mut impl Cargo<T>,
         train: &mut Train,
-        frames: &mut Vec<SentFrame>,
+        frames: &mut Vec<Recorded<T>>,
     ) -> Option<u64> {
         let (size, may_follow) = (permit.size, permit.more?.saturating_add(1));
         let overhead = self.overhead();
@@ -104,7 +104,7 @@ impl Link {
             ..Contents::default()
         };
         frames.clear();
-        frames.push(cut.sent);
+        frames.push(Recorded::Cargo(cut.sent));
         self.record(now, numbers, size, contents, frames, cargo);
         Some(may_follow.saturating_sub(cut.count as u64))
     }

@@ -2,12 +2,12 @@
 //! how much may be sent.
 //!
 //! [`Link`] knows nothing of other peers or of the program, and of its [`Cargo`] only whether it
-//! can go.
+//! can go. What a packet carried it knows by a small token `T` of the cargo.
 //!
 //! | file | question it answers |
 //! |---|---|
 //! | `fill`, `pace` | which packets may go now? |
-//! | `build`, `follow`, `header` | what is in them? |
+//! | `build`, `follow`, `header`, `recorded` | what is in them? |
 //! | `receive` | what do the frames of a packet mean? |
 //! | `probes`, `path`, `ecn`, `size_bounds` | which path, which sizes, which marks? |
 //! | `answers`, `fates`, `undo`, `cwnd_validation` | what does an acknowledgement, or its absence, mean? |
@@ -31,6 +31,7 @@ mod path;
 mod pending;
 mod probes;
 mod receive;
+mod recorded;
 mod size_bounds;
 mod undo;
 
@@ -44,6 +45,7 @@ pub use numbers::Numbers;
 pub use path::Path;
 pub use pending::Pending;
 pub use receive::Heard;
+pub use recorded::Recorded;
 
 use cwnd_validation::CwndValidation;
 use size_bounds::SizeBounds;
@@ -55,7 +57,7 @@ use crate::credit::{SendCredit, data_charge};
 use crate::limits::MIN_MTU;
 use crate::pacer::Pacer;
 use crate::pmtu::PathMtu;
-use crate::recovery::Recovery;
+use crate::recovery::{Recovery, Token};
 use crate::security::{ConnectionKeys, Sealing};
 use crate::time::{Duration, Instant};
 use crate::train::Destination;
@@ -99,7 +101,7 @@ pub struct End {
 
 /// The result of the handshake, from this side's view.
 #[derive(Debug)]
-pub struct Agreed {
+pub struct Agreed<T> {
     /// Index and tag of packets to us.
     pub local: End,
     /// Index and tag of packets to the peer.
@@ -119,7 +121,7 @@ pub struct Agreed {
     /// The numbers of our packets, and those that went with the handshake.
     pub numbers: Numbers,
     /// The fate of those.
-    pub recovery: Recovery,
+    pub recovery: Recovery<Recorded<T>>,
     /// Our mode, as we told the peer.
     pub mode: Mode,
 }
@@ -177,7 +179,7 @@ impl AckSettings {
 
 /// One connection that both ends know.
 #[derive(Debug)]
-pub struct Link {
+pub struct Link<T> {
     /// The end at which the peer's packets arrive.
     pub local: End,
     /// The end to which ours go.
@@ -193,7 +195,7 @@ pub struct Link {
     /// Their numbers.
     pub numbers: Numbers,
     /// The fate of those sent.
-    pub recovery: Recovery,
+    pub recovery: Recovery<Recorded<T>>,
     /// Which packets of the peer came, and what it was told of them.
     pub received: Received,
     /// The numbers that the peer's socket has room for.
@@ -249,12 +251,12 @@ pub struct Link {
     resized: bool,
 }
 
-impl Link {
+impl<T: Token> Link<T> {
     /// Makes a connection. The packet size is the floor until the route is known.
     #[inline(always)]
     #[must_use]
     pub fn new(
-        agreed: Agreed,
+        agreed: Agreed<T>,
         controller: ControllerChoice,
         settings: LinkSettings,
         now: Instant,

@@ -3,9 +3,10 @@
 
 use super::{Held, Link};
 use crate::pacer::OVERSLEEP;
+use crate::recovery::Token;
 use crate::time::Instant;
 
-impl Link {
+impl<T: Token> Link<T> {
     /// Returns the bytes that may be in flight: the usable congestion window, or less if the
     /// program's steering function limits it.
     pub(super) fn window(&self, size: u64) -> u64 {

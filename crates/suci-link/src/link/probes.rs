@@ -5,6 +5,7 @@ use super::build::Contents;
 use super::{Cargo, Link};
 use crate::credit::ControlAllowance;
 use crate::limits::CONTROL_PACKET;
+use crate::recovery::Token;
 use crate::time::Instant;
 use crate::train::Train;
 use crate::types::Ecn;
@@ -20,13 +21,13 @@ enum PathProbe {
     Mark,
 }
 
-impl Link {
+impl<T: Token> Link<T> {
     /// Builds a packet for an address other than the path: the challenge to the address under
     /// validation, and responses to challenges that came from there. Returns true if it did.
     pub fn build_path_validation(
         &mut self,
         now: Instant,
-        cargo: &mut impl Cargo,
+        cargo: &mut impl Cargo<T>,
         train: &mut Train,
     ) -> bool {
         let challenge = self.path.challenge_due(now);
@@ -87,7 +88,7 @@ impl Link {
     pub fn build_path_probe(
         &mut self,
         now: Instant,
-        cargo: &mut impl Cargo,
+        cargo: &mut impl Cargo<T>,
         train: &mut Train,
     ) -> bool {
         let Some(probe) = self.path_probe(now) else {

@@ -11,7 +11,7 @@ use super::{Consignee, DrainedKind, Link};
 use crate::arrival::Arrival;
 use crate::credit::SocketReturn;
 use crate::limits::MIN_MTU;
-use crate::recovery::{AckDelays, Recovery};
+use crate::recovery::{AckDelays, Recovery, Token};
 use crate::time::Instant;
 use crate::types::{PacketNumber, ProtocolError};
 use crate::wire::{self, Close, ContiguousPackets, Credit, Frame, PacketPart};
@@ -49,13 +49,13 @@ pub struct Heard {
     elsewhere: Option<SocketAddr>,
 }
 
-impl Link {
+impl<T: Token> Link<T> {
     /// Takes the first of `packets`, a fresh and authentic one, and those that follow it and carry
     /// only messages. `is_newest`: no packet with a higher number came before.
     ///
     /// # Errors
     /// A breach of the protocol. The packets count as received all the same.
-    pub fn receive<C: Consignee>(
+    pub fn receive<C: Consignee<T>>(
         &mut self,
         now: Instant,
         arrival: &Arrival,
@@ -107,7 +107,7 @@ impl Link {
     }
 
     /// Returns true if the packets behind one that had these effects may join its range.
-    fn may_join(&self, arrival: &Arrival, heard: &Heard, cargo: &impl Consignee) -> bool {
+    fn may_join(&self, arrival: &Arrival, heard: &Heard, cargo: &impl Consignee<T>) -> bool {
         let same_address = self.path.address() == arrival.from;
         let goes_on = heard.close.is_none() && !heard.close_acked && !cargo.is_over();
         heard.eliciting && goes_on && same_address
@@ -121,7 +121,7 @@ impl Link {
         arrival: &Arrival,
         numbers: RangeInclusive<PacketNumber>,
         heard: &Heard,
-        cargo: &mut impl Consignee,
+        cargo: &mut impl Consignee<T>,
     ) {
         let (ecn, eliciting) = (arrival.ecn, heard.eliciting);
         self.received
@@ -146,7 +146,7 @@ impl Link {
         packet: PacketNumber,
         payload: &[u8],
         heard: &mut Heard,
-        cargo: &mut impl Consignee,
+        cargo: &mut impl Consignee<T>,
     ) -> Result<(), ProtocolError> {
         let mut frames = wire::frames(payload);
         while !frames.is_empty() {
@@ -170,7 +170,7 @@ impl Link {
         &mut self,
         part: &PacketPart<'_>,
         heard: &mut Heard,
-        cargo: &mut impl Consignee,
+        cargo: &mut impl Consignee<T>,
     ) -> Result<(), ProtocolError> {
         heard.eliciting = true;
         if cargo.is_over() {
@@ -182,7 +182,7 @@ impl Link {
     }
 
     #[inline(never)]
-    fn take_control<C: Consignee>(
+    fn take_control<C: Consignee<T>>(
         &mut self,
         now: Instant,
         packet: PacketNumber,
@@ -234,7 +234,7 @@ impl Link {
         arrived: Instant,
         ack: &wire::Ack<'_>,
         heard: &mut Heard,
-        cargo: &mut impl Consignee,
+        cargo: &mut impl Consignee<T>,
     ) -> Result<(), ProtocolError> {
         let delays = AckDelays {
             local: now.since(arrived),
@@ -268,7 +268,7 @@ impl Link {
     }
 
     /// Handles a credit for the cargo.
-    fn on_credit(&mut self, now: Instant, credit: &Credit, cargo: &mut impl Consignee) {
+    fn on_credit(&mut self, now: Instant, credit: &Credit, cargo: &mut impl Consignee<T>) {
         self.credit.on_grant(credit, now);
         if cargo.on_memory(credit.memory) {
             self.credit.on_memory();
@@ -283,7 +283,7 @@ impl Link {
         generation: u64,
         highest: PacketNumber,
         size: u64,
-        cargo: &mut impl Consignee,
+        cargo: &mut impl Consignee<T>,
     ) -> bool {
         let size = match usize::try_from(size) {
             Ok(0) => 0,
@@ -306,7 +306,7 @@ impl Link {
     /// Handles RESPONSE: if it answers our challenge of a new address, the path moves there.
     /// Measurements of the old path, and packets still under way to it, do not apply to the new one
     /// (RFC 9000 9.4). Returns the new address.
-    fn on_response<C: Consignee>(
+    fn on_response<C: Consignee<T>>(
         &mut self,
         now: Instant,
         nonce: u64,

@@ -1,6 +1,6 @@
 //! Losses that prove to be none.
 
-use crate::recovery::Recovery;
+use crate::recovery::{Recovery, Token};
 
 /// Decides whether the controller's reactions to losses may be undone. If packets are late again
 /// and again, the next congestion event begins before the losses of the last one prove spurious.
@@ -15,7 +15,7 @@ pub(super) struct CongestionUndo {
 impl CongestionUndo {
     /// Notes that packets were declared lost. Returns whether this event overlaps the ones before,
     /// whose reactions may still be undone.
-    pub(super) fn on_losses(&mut self, recovery: &Recovery) -> bool {
+    pub(super) fn on_losses(&mut self, recovery: &Recovery<impl Token>) -> bool {
         let confirmed = Some(recovery.confirmed());
         let overlaps = self.since == confirmed;
         self.since = confirmed;
@@ -24,7 +24,7 @@ impl CongestionUndo {
 
     /// Notes that a packet declared lost arrived after all. Returns true if that was the last of
     /// those losses.
-    pub(super) fn on_spurious(&mut self, recovery: &Recovery) -> bool {
+    pub(super) fn on_spurious(&mut self, recovery: &Recovery<impl Token>) -> bool {
         let refuted = self.since == Some(recovery.confirmed()) && recovery.doubtful() == 0;
         if refuted {
             self.since = None;
@@ -36,23 +36,28 @@ impl CongestionUndo {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recovery::{AckDelays, AckSummary, SentFrame, SentKind, Sink};
+    use crate::recovery::{AckDelays, AckSummary, SentKind, Sink};
     use crate::time::{Duration, Instant};
     use crate::types::PacketNumber;
     use core::ops::RangeInclusive;
 
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Nothing {}
+
+    impl Token for Nothing {}
+
     struct Nobody;
 
-    impl Sink for Nobody {
-        fn acked(&mut self, _: RangeInclusive<PacketNumber>, _: &[SentFrame]) {}
-        fn lost(&mut self, _: RangeInclusive<PacketNumber>, _: &[SentFrame]) {}
+    impl<T> Sink<T> for Nobody {
+        fn acked(&mut self, _: RangeInclusive<PacketNumber>, _: &[T]) {}
+        fn lost(&mut self, _: RangeInclusive<PacketNumber>, _: &[T]) {}
     }
 
     fn at(millis: u64) -> Instant {
         Instant::ZERO + Duration::from_millis(millis)
     }
 
-    fn send(recovery: &mut Recovery, numbers: RangeInclusive<u64>, millis: u64) {
+    fn send(recovery: &mut Recovery<Nothing>, numbers: RangeInclusive<u64>, millis: u64) {
         let kind = SentKind {
             eliciting: true,
             path_probe: false,
@@ -61,7 +66,11 @@ mod tests {
         numbers.for_each(|number| recovery.on_sent(number..=number, at(millis), 1_000, kind, &[]));
     }
 
-    fn ack(recovery: &mut Recovery, millis: u64, ranges: &[RangeInclusive<u64>]) -> AckSummary {
+    fn ack(
+        recovery: &mut Recovery<Nothing>,
+        millis: u64,
+        ranges: &[RangeInclusive<u64>],
+    ) -> AckSummary {
         let ranges = ranges.iter().cloned();
         recovery
             .on_ack(at(millis), AckDelays::default(), ranges, &mut Nobody)

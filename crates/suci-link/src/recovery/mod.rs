@@ -17,7 +17,7 @@ pub use loss::{MAX_PACKET_THRESHOLD, MIN_PACKET_THRESHOLD};
 pub use pto::MAX_BACKOFF;
 pub use report::{AckSummary, LossSummary, RateSample, Sink, TimerAction};
 pub use rtt::{AckDelays, GRANULARITY, Rtt};
-pub use sent::{MAX_CONTROL, MAX_REMEMBERED, MAX_SILENT, SentFrame, SentKind};
+pub use sent::{MAX_CONTROL, MAX_REMEMBERED, MAX_SILENT, SentKind, Token};
 
 use crate::time::{Duration, Instant};
 use crate::types::{PacketNumber, ProtocolError};
@@ -28,8 +28,8 @@ use sent::{Oldest, PacketState, RateSnapshot, Sent, SentPackets, SentRange};
 
 /// Loss recovery for the packets of one direction of one connection.
 #[derive(Debug)]
-pub struct Recovery {
-    sent_packets: SentPackets,
+pub struct Recovery<T> {
+    sent_packets: SentPackets<T>,
     rtt: Rtt,
     reordering: Reordering,
     pto: Pto,
@@ -53,7 +53,7 @@ pub struct Recovery {
     clock: Instant,
 }
 
-impl Recovery {
+impl<T: Token> Recovery<T> {
     /// Returns the state for a connection whose first packet number is `first` or slightly higher.
     /// `initial_rtt` is the round-trip time until one is measured.
     #[must_use]
@@ -92,7 +92,7 @@ impl Recovery {
         now: Instant,
         size: usize,
         kind: SentKind,
-        frames: &[SentFrame],
+        frames: &[T],
     ) {
         self.clock = now;
         if self.sent_packets.packets_in_flight() == 0 {
@@ -129,7 +129,7 @@ impl Recovery {
         now: Instant,
         delays: AckDelays,
         ranges: impl Iterator<Item = RangeInclusive<PacketNumber>> + Clone,
-        sink: &mut impl Sink,
+        sink: &mut impl Sink<T>,
     ) -> Result<AckSummary, ProtocolError> {
         let mut summary = AckSummary::default();
         let Some(largest) = self.sent_packets.check(ranges.clone())? else {
@@ -190,7 +190,7 @@ impl Recovery {
         &mut self,
         now: Instant,
         max_ack_delay: Duration,
-        sink: &mut impl Sink,
+        sink: &mut impl Sink<T>,
     ) -> TimerAction {
         let due = self
             .next_timeout(max_ack_delay)
@@ -221,7 +221,7 @@ impl Recovery {
     /// declaring the packets lost: probes then repeat it (RFC 9002 6.2.4). If only this content is
     /// missing, the probe itself delivers it; after a PING, the sender would wait for one more
     /// round trip. O(window).
-    pub fn repeat_oldest(&self, packets: u32, sink: &mut impl Sink) {
+    pub fn repeat_oldest(&self, packets: u32, sink: &mut impl Sink<T>) {
         for packet in self.sent_packets.carriers().take(packets as usize) {
             sink.lost(
                 self.sent_packets.numbers(&packet),
@@ -323,7 +323,7 @@ impl Recovery {
     /// Gives up all packets in flight, without a sign of congestion: the connection was replaced,
     /// or the path changed. Late acknowledgements are still recognised, but give no sample.
     /// O(window).
-    pub fn drop_all(&mut self, sink: &mut impl Sink) {
+    pub fn drop_all(&mut self, sink: &mut impl Sink<T>) {
         self.drop_from(0, sink);
         self.pto.on_progress(self.clock);
     }
@@ -339,7 +339,7 @@ impl Recovery {
 
     /// Gives up the packets in flight of more than `size` bytes, as [`drop_all`](Self::drop_all)
     /// does: the path refused them. O(window).
-    pub fn drop_larger_than(&mut self, size: usize, sink: &mut impl Sink) {
+    pub fn drop_larger_than(&mut self, size: usize, sink: &mut impl Sink<T>) {
         self.drop_from(size.saturating_add(1), sink);
     }
 
@@ -398,7 +398,7 @@ impl Recovery {
     }
 
     /// Marks packets as acknowledged and reports them to `sink`.
-    fn acknowledge(&mut self, sent_range: &SentRange, sink: &mut impl Sink) {
+    fn acknowledge(&mut self, sent_range: &SentRange, sink: &mut impl Sink<T>) {
         self.sent_packets.acknowledge(sent_range);
         sink.acked(
             self.sent_packets.numbers(sent_range),
@@ -482,7 +482,7 @@ impl Recovery {
         &mut self,
         now: Instant,
         max_ack_delay: Duration,
-        sink: &mut impl Sink,
+        sink: &mut impl Sink<T>,
     ) -> LossSummary {
         self.loss_time = None;
         if self.sent_packets.packets_in_flight() == 0 {
@@ -549,7 +549,7 @@ impl Recovery {
 
     /// Makes room for one more control packet: gives up the oldest one. Its content is sent again
     /// if it is still valid; its late acknowledgement would say nothing more.
-    fn abandon_oldest_control(&mut self, sink: &mut impl Sink) {
+    fn abandon_oldest_control(&mut self, sink: &mut impl Sink<T>) {
         if let Some(oldest) = self.sent_packets.oldest_control() {
             sink.lost(
                 self.sent_packets.numbers(&oldest),
@@ -560,7 +560,7 @@ impl Recovery {
     }
 
     /// Gives up the packets in flight of at least `size` bytes, without a sign of congestion.
-    fn drop_from(&mut self, size: usize, sink: &mut impl Sink) {
+    fn drop_from(&mut self, size: usize, sink: &mut impl Sink<T>) {
         let forget_at = self.clock + self.rtt.pto(Duration::ZERO).saturating_mul(2);
         for sent_range in self.sent_packets.in_flight_from(size) {
             self.sent_packets

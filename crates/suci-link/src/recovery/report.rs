@@ -1,6 +1,5 @@
 //! The reports of loss recovery: each packet to a [`Sink`], sums in summaries.
 
-use super::SentFrame;
 use crate::time::{Duration, Instant, per_second};
 use crate::types::PacketNumber;
 use core::ops::RangeInclusive;
@@ -10,12 +9,12 @@ use core::ops::RangeInclusive;
 ///
 /// A packet may be reported lost and later acknowledged, if it was late. The repetition is then
 /// unnecessary. No packet is reported acknowledged twice, or lost after it was acknowledged.
-pub trait Sink {
+pub trait Sink<T> {
     /// Reports packets that the peer acknowledged.
-    fn acked(&mut self, numbers: RangeInclusive<PacketNumber>, frames: &[SentFrame]);
+    fn acked(&mut self, numbers: RangeInclusive<PacketNumber>, frames: &[T]);
     /// Reports eliciting packets whose content must be repeated. Other packets are never reported
     /// here. If a probe repeated a packet, it may be reported once more.
-    fn lost(&mut self, numbers: RangeInclusive<PacketNumber>, frames: &[SentFrame]);
+    fn lost(&mut self, numbers: RangeInclusive<PacketNumber>, frames: &[T]);
 }
 
 /// A sample of the path's delivery rate, for model-based controllers.

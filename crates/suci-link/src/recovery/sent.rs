@@ -29,7 +29,7 @@ mod idle;
 
 pub(super) use batch::{Carried, Sent};
 pub(super) use bitmap::PacketState;
-pub use frame::{SentFrame, SentKind};
+pub use frame::{SentKind, Token};
 
 use crate::planted;
 use crate::time::Instant;
@@ -115,7 +115,7 @@ pub(super) struct Oldest {
 
 /// All packets whose fate is open, and the state needed to check acknowledgements.
 #[derive(Debug)]
-pub(super) struct SentPackets {
+pub(super) struct SentPackets<T> {
     /// The connection's first packet number: position 0.
     first: PacketNumber,
     /// Positions below this one are resolved and forgotten.
@@ -126,7 +126,7 @@ pub(super) struct SentPackets {
     /// The batches in order; each ends above `base`. Skipped numbers belong to no batch.
     batches: VecDeque<SentBatch>,
     /// Frames of the batches in order. The first `frames_swept` belong to forgotten batches.
-    frames: Vec<SentFrame>,
+    frames: Vec<T>,
     frames_swept: usize,
     /// Index of `frames[0]` among all frames ever recorded.
     frames_base: u64,
@@ -151,7 +151,7 @@ pub(super) struct SentPackets {
     settled: u64,
 }
 
-impl SentPackets {
+impl<T: Token> SentPackets<T> {
     pub(super) fn new(first: PacketNumber) -> Self {
         Self {
             first,
@@ -229,7 +229,7 @@ impl SentPackets {
     }
 
     /// Returns the frames that the packets of a sent range carried.
-    pub(super) fn carried(&self, sent_range: &SentRange) -> Carried<'_> {
+    pub(super) fn carried(&self, sent_range: &SentRange) -> Carried<'_, T> {
         self.batches
             .get(sent_range.batch)
             .map_or(Carried::Frames(&[]), |batch| {
@@ -238,7 +238,7 @@ impl SentPackets {
     }
 
     /// Returns the frames of a batch.
-    fn frames(&self, batch: &SentBatch) -> &[SentFrame] {
+    fn frames(&self, batch: &SentBatch) -> &[T] {
         let range = batch
             .first_frame
             .checked_sub(self.frames_base)
@@ -258,7 +258,7 @@ impl SentPackets {
         &mut self,
         numbers: RangeInclusive<PacketNumber>,
         sent: Sent,
-        frames: &[SentFrame],
+        frames: &[T],
     ) {
         let next = self.next;
         let (first, last) = numbers.into_inner();
@@ -317,7 +317,7 @@ impl SentPackets {
 
     /// Adds the packets of `batch`, which carried `frames`, to the newest batch if they continue
     /// it. Returns true if they do.
-    fn joins_newest(&mut self, batch: &SentBatch, frames: &[SentFrame]) -> bool {
+    fn joins_newest(&mut self, batch: &SentBatch, frames: &[T]) -> bool {
         let (Some(newest), Some(parts), [more]) =
             (self.batches.back_mut(), self.frames.last_mut(), frames)
         else {
@@ -512,12 +512,11 @@ impl SentPackets {
         core::iter::successors(self.next_in_flight(self.oldest_in_flight), next)
     }
 
-    /// Returns the packets in flight that carry more than ACK frames, one by one, the oldest first.
+    /// Returns the packets in flight that carry what probes repeat, one by one, the oldest first.
     /// O(window).
     pub(super) fn carriers(&self) -> impl Iterator<Item = SentRange> {
-        let repeats = |frame: &SentFrame| !matches!(frame, SentFrame::Ack { .. });
         self.all_in_flight()
-            .filter(move |sent_range| self.carried(sent_range).iter().any(repeats))
+            .filter(|sent_range| self.carried(sent_range).iter().any(T::is_repeated))
             .flat_map(SentRange::each)
     }
 

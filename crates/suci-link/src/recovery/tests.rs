@@ -4,7 +4,7 @@ use super::loss::{PersistentCongestion, Reordering};
 use super::pto::Pto;
 use super::sent::{PacketState, SentPackets};
 use super::*;
-use crate::types::ChannelId;
+use model::Content;
 use proptest::prelude::*;
 
 const INITIAL: Duration = Duration::from_millis(100);
@@ -52,23 +52,29 @@ fn reported(waited: Duration) -> AckDelays {
 struct Log {
     acked: Vec<u64>,
     lost: Vec<u64>,
-    frames: Vec<SentFrame>,
+    frames: Vec<Content>,
 }
 
-impl Sink for Log {
-    fn acked(&mut self, numbers: RangeInclusive<PacketNumber>, frames: &[SentFrame]) {
+impl Sink<Content> for Log {
+    fn acked(&mut self, numbers: RangeInclusive<PacketNumber>, frames: &[Content]) {
         self.acked.extend(numbers);
         self.frames.extend_from_slice(frames);
     }
-    fn lost(&mut self, numbers: RangeInclusive<PacketNumber>, frames: &[SentFrame]) {
+    fn lost(&mut self, numbers: RangeInclusive<PacketNumber>, frames: &[Content]) {
         self.lost.extend(numbers);
         self.frames.extend_from_slice(frames);
     }
 }
 
+/// Content that probes repeat.
+fn content(number: u64) -> Content {
+    let matters = true;
+    Content::Other { number, matters }
+}
+
 /// A recovery with its log, and shorthands.
 struct Bench {
-    recovery: Recovery,
+    recovery: Recovery<Content>,
     log: Log,
 }
 
@@ -99,7 +105,7 @@ impl Bench {
     }
 
     fn send_kind(&mut self, number: u64, millis: u64, size: usize, kind: SentKind) {
-        let frames = [SentFrame::Mode { number }];
+        let frames = [content(number)];
         self.recovery
             .on_sent(number..=number, at(millis), size, kind, &frames);
     }
@@ -146,13 +152,13 @@ fn sent(millis: u64, size: u32, kind: SentKind) -> Sent {
 }
 
 /// Returns the first unresolved position in `from..=through`.
-fn first_open(sent_packets: &SentPackets, from: u64, through: u64) -> Option<u64> {
+fn first_open(sent_packets: &SentPackets<Content>, from: u64, through: u64) -> Option<u64> {
     let sent_range = sent_packets.next_open(from, through)?;
     Some(sent_range.positions.start)
 }
 
 /// The packet at `position`, whose fate is open.
-fn packet(sent_packets: &SentPackets, position: u64) -> SentRange {
+fn packet(sent_packets: &SentPackets<Content>, position: u64) -> SentRange {
     let packet = sent_packets.next_open(position, position).unwrap();
     assert_eq!(packet.positions, position..position + 1);
     packet

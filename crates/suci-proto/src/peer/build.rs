@@ -6,13 +6,13 @@ mod data;
 mod special;
 
 use super::carried::Carried;
+use super::connection::Link;
 use super::mode::SHORT;
 use super::{Connection, Peer};
 use crate::shared::Shared;
 use crate::transmit::Built;
 pub(super) use data::write_data;
 use suci_channels::waits::WaitReason;
-use suci_link::link::Link;
 use suci_link::time::Instant;
 use suci_link::train::Train;
 use suci_link::wire::{Mode, PLAIN_OVERHEAD};

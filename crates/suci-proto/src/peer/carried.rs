@@ -2,7 +2,7 @@
 //! them.
 
 use super::build::write_data;
-use super::connection::demand_of;
+use super::connection::{Link, demand_of};
 use super::life::Life;
 use super::{Closing, Peer, Session};
 use crate::counters::Traffic;
@@ -11,12 +11,12 @@ use crate::log::LogRecord;
 use crate::shared::Shared;
 use core::ops::RangeInclusive;
 use std::net::SocketAddr;
+use suci_channels::message::SentFrame;
 use suci_channels::waits::WaitReason;
 use suci_link::link::{
-    Cargo, Consignee, Cut, DrainedKind, Fate, FrameSink, Link, Returned, SentTrain, Written,
+    Cargo, Consignee, Cut, DrainedKind, Fate, FrameSink, Recorded, Returned, SentTrain, Written,
 };
 use suci_link::rate_cap::RateCap;
-use suci_link::recovery::SentFrame;
 use suci_link::time::{Duration, Instant};
 use suci_link::train::Train;
 use suci_link::types::{NodeId, PacketNumber, ProtocolError};
@@ -138,7 +138,7 @@ impl Carried<'_> {
     }
 }
 
-impl Cargo for Carried<'_> {
+impl Cargo<SentFrame> for Carried<'_> {
     type Wait = WaitReason;
 
     fn is_sendable(&mut self) -> bool {
@@ -162,7 +162,12 @@ impl Cargo for Carried<'_> {
         self.grant.is_dismissed()
     }
 
-    fn write(&mut self, size: usize, train: &mut Train, frames: &mut Vec<SentFrame>) -> Written {
+    fn write(
+        &mut self,
+        size: usize,
+        train: &mut Train,
+        frames: &mut Vec<Recorded<SentFrame>>,
+    ) -> Written {
         let written = write_data(&mut self.session.outbox, size, train, frames);
         self.traffic.bytes_resent += written.resent;
         Written {
@@ -193,12 +198,12 @@ impl Cargo for Carried<'_> {
 
     fn cut(
         &mut self,
-        frames: &[SentFrame],
+        frames: &[Recorded<SentFrame>],
         room: usize,
         most: usize,
-        take: impl FnOnce(&Cut) -> bool,
-    ) -> Option<Cut> {
-        let &[piece @ SentFrame::Data { start, end, .. }] = frames else {
+        take: impl FnOnce(&Cut<SentFrame>) -> bool,
+    ) -> Option<Cut<SentFrame>> {
+        let &[Recorded::Cargo(piece @ SentFrame::Data { start, end, .. })] = frames else {
             return None;
         };
         let outbox = &mut self.session.outbox;
@@ -208,14 +213,7 @@ impl Cargo for Carried<'_> {
         if end.saturating_sub(start) != room.saturating_sub(head) as u64 {
             return None;
         }
-        let pieces = rest.cut(room, most)?;
-        let cut = Cut {
-            offset: pieces.start,
-            len: pieces.len,
-            count: pieces.count,
-            lead: rest.lead(),
-            sent: rest.sent(&pieces),
-        };
+        let cut = rest.cut(room, most)?;
         if !take(&cut) {
             return None;
         }
@@ -256,12 +254,15 @@ impl Cargo for Carried<'_> {
         (answers && !self.is_over) || self.suspension_due().is_some()
     }
 
-    fn write_answers(&mut self, within_limit: bool, packet: &mut impl FrameSink) {
+    fn write_answers(&mut self, within_limit: bool, packet: &mut impl FrameSink<SentFrame>) {
         if !within_limit || self.is_over {
             return;
         }
         if let Some((frame, number)) = self.suspension_due()
-            && packet.put(frame, Some(SentFrame::Suspension { number }))
+            && packet.put(
+                frame,
+                Some(Recorded::Cargo(SentFrame::Suspension { number })),
+            )
         {
             self.session.suspension.on_sent();
         }
@@ -313,17 +314,17 @@ impl Cargo for Carried<'_> {
     }
 }
 
-impl Fate for Carried<'_> {
-    fn acked(&mut self, frame: &SentFrame) {
-        self.session.acked(frame);
+impl Fate<SentFrame> for Carried<'_> {
+    fn acked(&mut self, content: &SentFrame) {
+        self.session.acked(content);
     }
 
-    fn lost(&mut self, frame: &SentFrame) {
-        self.session.lost(frame);
+    fn lost(&mut self, content: &SentFrame) {
+        self.session.lost(content);
     }
 }
 
-impl Consignee for Carried<'_> {
+impl Consignee<SentFrame> for Carried<'_> {
     fn on_part(&mut self, part: &PacketPart<'_>) -> Result<bool, ProtocolError> {
         self.session.inbox.on_part(part)?;
         // An operation of a group has several members, and the next message to this one may come
@@ -431,24 +432,27 @@ impl Consignee for Carried<'_> {
 
 /// Writes the session's answers to RTS, its channel credit and, if `ends`, the FINs of channels,
 /// until no more fit.
-fn write_answers(session: &mut Session, ends: bool, packet: &mut impl FrameSink) {
+fn write_answers(session: &mut Session, ends: bool, packet: &mut impl FrameSink<SentFrame>) {
     while let Some(answer) = session.inbox.poll_answer() {
         let (frame, sent) = answer.frame();
-        if !packet.put(frame, Some(sent)) {
+        if !packet.put(frame, Some(Recorded::Cargo(sent))) {
             session.inbox.on_lost(&sent);
             return;
         }
     }
     while let Some((channel, limit)) = session.outbox.poll_channel_blocked() {
         let sent = SentFrame::ChannelBlocked { channel };
-        if !packet.put(Frame::ChannelBlocked { channel, limit }, Some(sent)) {
+        if !packet.put(
+            Frame::ChannelBlocked { channel, limit },
+            Some(Recorded::Cargo(sent)),
+        ) {
             session.outbox.on_lost(&sent);
             return;
         }
     }
     while ends && let Some((channel, count)) = session.outbox.poll_fin() {
         let sent = SentFrame::Fin { channel };
-        if !packet.put(Frame::Fin { channel, count }, Some(sent)) {
+        if !packet.put(Frame::Fin { channel, count }, Some(Recorded::Cargo(sent))) {
             session.outbox.on_lost(&sent);
             return;
         }

@@ -7,15 +7,19 @@ use crate::credit::Shares;
 use crate::log::Log;
 use crate::log::LogRecord;
 use crate::shared::Paths;
+use suci_channels::message::SentFrame;
 use suci_link::congestion::ControllerChoice;
 pub(crate) use suci_link::link::{AckSettings, End};
-use suci_link::link::{Agreed, Link, LinkSettings, Numbers};
+use suci_link::link::{Agreed, LinkSettings, Numbers, Recorded};
 use suci_link::recovery::Recovery;
 use suci_link::security::ConnectionKeys;
 use suci_link::time::{Duration, Instant};
 use suci_link::train::Destination;
 use suci_link::types::{Layers, PacketNumber};
 use suci_link::wire::{Credit, Mode, Params};
+
+/// A link that carries a session.
+pub(super) type Link = suci_link::link::Link<SentFrame>;
 
 /// The result of the handshake, from this side's view.
 #[derive(Debug)]
@@ -44,7 +48,7 @@ pub(crate) struct Agreement {
 #[derive(Debug)]
 pub(crate) struct Beginning {
     pub(crate) numbers: Numbers,
-    pub(crate) recovery: Recovery,
+    pub(crate) recovery: Recovery<Recorded<SentFrame>>,
     pub(crate) grant: Grant,
     /// The largest UDP payload in the parameters.
     pub(crate) max_datagram: usize,

@@ -1,14 +1,12 @@
 //! The fate of what packets carried, as far as it concerns a session.
 
 use super::Session;
+use suci_channels::message::SentFrame;
 use suci_link::link::Fate;
-use suci_link::recovery::SentFrame;
 
-impl Fate for Session {
+impl Fate<SentFrame> for Session {
     fn acked(&mut self, frame: &SentFrame) {
-        if let SentFrame::Data { .. } | SentFrame::Rts { .. } | SentFrame::Fin { .. } = frame {
-            self.outbox.on_acked(frame);
-        }
+        self.outbox.on_acked(frame);
     }
 
     fn lost(&mut self, frame: &SentFrame) {
@@ -23,16 +21,11 @@ impl Fate for Session {
 impl Session {
     fn send_again(&mut self, frame: &SentFrame) {
         match *frame {
-            SentFrame::Data { .. }
-            | SentFrame::Rts { .. }
-            | SentFrame::ChannelBlocked { .. }
-            | SentFrame::Fin { .. } => self.outbox.on_lost(frame),
-            SentFrame::Cts { .. }
-            | SentFrame::Refuse { .. }
-            | SentFrame::MaxChannel { .. }
-            | SentFrame::MaxChannels => self.inbox.on_lost(frame),
             SentFrame::Suspension { number } => self.suspension.on_lost(number),
-            _ => {}
+            _ => {
+                self.outbox.on_lost(frame);
+                self.inbox.on_lost(frame);
+            }
         }
     }
 }
@@ -41,7 +34,7 @@ impl Session {
 /// about losses.
 pub(super) struct Unsent<'a>(pub(super) &'a mut Session);
 
-impl Fate for Unsent<'_> {
+impl Fate<SentFrame> for Unsent<'_> {
     fn acked(&mut self, frame: &SentFrame) {
         self.0.acked(frame);
     }

@@ -8,10 +8,10 @@ use super::Peer;
 use super::build::write_data;
 use crate::counters::Counters;
 use crate::shared::Shared;
-use suci_channels::message::Answer;
+use suci_channels::message::{Answer, SentFrame};
 use suci_channels::waits::WaitReason;
 use suci_link::limits;
-use suci_link::recovery::SentFrame;
+use suci_link::link::Recorded;
 use suci_link::time::Instant;
 use suci_link::train::Train;
 use suci_link::types::ProtocolError;
@@ -80,7 +80,9 @@ impl Peer {
         passed |= !packet.is_empty();
         let taken = self.take_packet(&packet, &mut shared.counters);
         for frame in sent.drain(..) {
-            self.session.outbox.on_acked(&frame);
+            if let Recorded::Cargo(content) = frame {
+                self.session.outbox.on_acked(&content);
+            }
         }
         shared.frames = sent;
         taken?;

@@ -20,8 +20,9 @@ use crate::shared::News;
 use crate::shared::{Promise, Shared};
 use core::ops::RangeInclusive;
 use std::net::SocketAddr;
+use suci_channels::message::SentFrame;
 use suci_link::limits::COOKIE_LIFETIME;
-use suci_link::link::LinkSettings;
+use suci_link::link::{LinkSettings, Recorded};
 use suci_link::planted;
 use suci_link::recovery::Sink;
 use suci_link::security::{ConnectionKeys, HandshakeError};
@@ -800,13 +801,14 @@ struct Requeue<'a> {
     peer: &'a mut Peer,
 }
 
-impl Sink for Requeue<'_> {
-    fn acked(&mut self, _numbers: RangeInclusive<u64>, _frames: &[suci_link::recovery::SentFrame]) {
-    }
+impl Sink<Recorded<SentFrame>> for Requeue<'_> {
+    fn acked(&mut self, _: RangeInclusive<u64>, _: &[Recorded<SentFrame>]) {}
 
-    fn lost(&mut self, _numbers: RangeInclusive<u64>, frames: &[suci_link::recovery::SentFrame]) {
+    fn lost(&mut self, _: RangeInclusive<u64>, frames: &[Recorded<SentFrame>]) {
         for frame in frames {
-            self.peer.session.outbox.on_lost(frame);
+            if let Recorded::Cargo(content) = frame {
+                self.peer.session.outbox.on_lost(content);
+            }
         }
     }
 }

@@ -29,8 +29,8 @@ use rand_chacha::ChaCha8Rng;
 use rand_core::Rng;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use suci_channels::message::Pool;
-use suci_link::recovery::SentFrame;
+use suci_channels::message::{Pool, SentFrame};
+use suci_link::link::Recorded;
 use suci_link::time::Instant;
 use suci_link::types::{Incarnation, NodeId};
 use suci_link::wire::{CLOSE_FINISHED, CLOSE_LEAVING};
@@ -69,7 +69,7 @@ pub(crate) struct Shared {
     /// that never were connected do not count against `max_peers`.
     pub(crate) met: usize,
     /// The frames of the packet being built: kept to spare the allocation.
-    pub(crate) frames: Vec<SentFrame>,
+    pub(crate) frames: Vec<Recorded<SentFrame>>,
     /// Disables building packets together, for tests that compare both ways.
     #[cfg(test)]
     pub(crate) one_by_one: bool,

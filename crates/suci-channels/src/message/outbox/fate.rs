@@ -1,9 +1,8 @@
 //! Acknowledgements and losses of sent frames.
 
 use super::Outbox;
-use crate::message::ByClass;
 use crate::message::send_queue::Released;
-use suci_link::recovery::SentFrame;
+use crate::message::{ByClass, SentFrame};
 
 impl Outbox {
     /// Handles the acknowledgement of a sent frame. Frames that are not the outbox's are ignored.

@@ -1,9 +1,10 @@
 //! Cutting a large message into pieces that fill packets.
 
 use super::Outbox;
+use crate::message::SentFrame;
 use crate::message::sizes::{len64, to_usize};
 use core::ops::Range;
-use suci_link::recovery::SentFrame;
+use suci_link::link::Cut;
 use suci_link::types::{ChannelId, MessageNumber};
 use suci_link::wire::{FragHead, varint};
 
@@ -24,22 +25,11 @@ pub struct Rest {
     charged: usize,
 }
 
-/// Consecutive pieces of one size, each for a packet of its own.
-#[derive(Clone, Copy, Debug)]
-pub struct Pieces {
-    /// Offset of the first piece in its message.
-    pub start: u64,
-    /// Bytes of each piece.
-    pub len: usize,
-    /// Number of pieces: at least one.
-    pub count: usize,
-}
-
 impl Rest {
     /// Cuts pieces of one size for at most `most` packets with `room` bytes behind their headers.
     /// Returns `None` if the channel's round is over, or if the rest fits into one packet, which
     /// [`Outbox::next`] builds. All pieces of a call have offsets of one encoded length.
-    pub fn cut(&mut self, room: usize, most: usize) -> Option<Pieces> {
+    pub fn cut(&mut self, room: usize, most: usize) -> Option<Cut<SentFrame>> {
         let start = self.range.start;
         let len = self.head(start).capacity(room).filter(|len| *len > 0)?;
         // A packet counts with all of its room, as in `Outbox::fill`.
@@ -57,18 +47,19 @@ impl Rest {
         self.range.start = start.saturating_add(count.saturating_mul(space));
         let charged = charge.saturating_mul(to_usize(count));
         self.charged = self.charged.saturating_add(charged);
-        Some(Pieces {
-            start,
+        let position = self.first.saturating_add(start);
+        Some(Cut {
+            offset: start,
             len,
             count: to_usize(count),
+            // Heads differ in their offset only.
+            lead: self.head(0).size(0, true).saturating_sub(1),
+            sent: SentFrame::Data {
+                channel: self.channel,
+                start: position,
+                end: position.saturating_add(count.saturating_mul(space)),
+            },
         })
-    }
-
-    /// Returns the bytes of the frame's head in front of the offset. Heads differ in their offset
-    /// only.
-    pub fn lead(&self) -> usize {
-        let head = self.head(0);
-        head.size(0, true).saturating_sub(1)
     }
 
     /// Returns the head of a piece that begins at `offset`.
@@ -85,17 +76,6 @@ impl Rest {
     /// Returns the head of the piece that begins at position `start`.
     pub fn head_at(&self, start: u64) -> FragHead<'static> {
         self.head(start.saturating_sub(self.first))
-    }
-
-    /// Returns the content of the packets with these pieces, all together.
-    pub fn sent(&self, pieces: &Pieces) -> SentFrame {
-        let bytes = len64(pieces.len).saturating_mul(len64(pieces.count));
-        let start = self.first.saturating_add(pieces.start);
-        SentFrame::Data {
-            channel: self.channel,
-            start,
-            end: start.saturating_add(bytes),
-        }
     }
 }
 

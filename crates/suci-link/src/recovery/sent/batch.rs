@@ -1,6 +1,6 @@
 //! Packets that left together.
 
-use super::{RateSnapshot, SentFrame};
+use super::{RateSnapshot, Token};
 use crate::time::Instant;
 use core::ops::{Deref, Range};
 
@@ -38,17 +38,15 @@ impl SentBatch {
     /// Returns the batch of packets from position `first` on that carried `frames`, the first of
     /// which has index `first_frame`. If there are several packets, each carried an equal piece of
     /// one part.
-    pub(super) fn new(
+    pub(super) fn new<T: Token>(
         first: u64,
         count: u64,
         sent: Sent,
         first_frame: u64,
-        frames: &[SentFrame],
+        frames: &[T],
     ) -> Self {
         let piece = match frames {
-            [SentFrame::Data { start, end, .. }] if sent.eliciting => {
-                end.saturating_sub(*start) / count.max(1)
-            }
+            [part] if sent.eliciting => part.divisible() / count.max(1),
             _ => 0,
         };
         Self {
@@ -68,7 +66,7 @@ impl SentBatch {
 
     /// Adds the packets of `next` if they differ from these only in their pieces. `parts` is the
     /// frame of this batch, `more` that of `next`. Returns true if they were added.
-    pub(super) fn join(&mut self, next: &Self, parts: &mut SentFrame, more: &SentFrame) -> bool {
+    pub(super) fn join<T: Token>(&mut self, next: &Self, parts: &mut T, more: &T) -> bool {
         let joined = self.piece > 0
             && (self.end(), self.piece) == (next.first, next.piece)
             && self.sent == next.sent
@@ -80,22 +78,19 @@ impl SentBatch {
     }
 
     /// Returns what the packets in `positions` carried. `frames` are the frames of this batch.
-    pub(super) fn carried<'a>(
+    pub(super) fn carried<'a, T: Token>(
         &self,
         positions: &Range<u64>,
-        frames: &'a [SentFrame],
-    ) -> Carried<'a> {
-        match *frames {
-            [SentFrame::Data { channel, start, .. }] if self.count > 1 => {
+        frames: &'a [T],
+    ) -> Carried<'a, T> {
+        match frames {
+            [parts] if self.count > 1 && self.piece > 0 => {
                 let offset = |position: u64| {
                     let before = position.saturating_sub(self.first);
-                    start.saturating_add(before.saturating_mul(self.piece.into()))
+                    before.saturating_mul(self.piece.into())
                 };
-                Carried::Part([SentFrame::Data {
-                    channel,
-                    start: offset(positions.start),
-                    end: offset(positions.end),
-                }])
+                let bytes = offset(positions.start)..offset(positions.end);
+                Carried::Part([parts.piece(bytes)])
             }
             _ => Carried::Frames(frames),
         }
@@ -104,17 +99,17 @@ impl SentBatch {
 
 /// The frames that packets carried.
 #[derive(Debug)]
-pub(in crate::recovery) enum Carried<'a> {
+pub(in crate::recovery) enum Carried<'a, T> {
     /// The frames of a single packet.
-    Frames(&'a [SentFrame]),
+    Frames(&'a [T]),
     /// The part of a message that some packets of a batch carried.
-    Part([SentFrame; 1]),
+    Part([T; 1]),
 }
 
-impl Deref for Carried<'_> {
-    type Target = [SentFrame];
+impl<T> Deref for Carried<'_, T> {
+    type Target = [T];
 
-    fn deref(&self) -> &[SentFrame] {
+    fn deref(&self) -> &[T] {
         match self {
             Self::Frames(frames) => frames,
             Self::Part(part) => part,

@@ -1,80 +1,32 @@
 //! The content of a sent packet, as far as its loss or acknowledgement has consequences.
 
-use crate::types::{ChannelId, MessageNumber, PacketNumber};
+use core::fmt::Debug;
+use core::ops::Range;
 
-/// A frame that must be repeated if its packet is lost, or completed when it is acknowledged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SentFrame {
-    /// Messages, or parts of them: the positions `start..end` of a channel, at least one. Positions
-    /// count the bytes of all its messages side by side (`SendSegment`).
-    Data {
-        /// The channel.
-        channel: ChannelId,
-        /// The first position.
-        start: u64,
-        /// The position behind the last.
-        end: u64,
-    },
-    /// The request to send a large message.
-    Rts {
-        /// Its channel.
-        channel: ChannelId,
-        /// The message.
-        message: MessageNumber,
-    },
-    /// The permission to send a large message.
-    Cts {
-        /// Its channel.
-        channel: ChannelId,
-        /// The message.
-        message: MessageNumber,
-    },
-    /// The refusal of a large message.
-    Refuse {
-        /// Its channel.
-        channel: ChannelId,
-        /// The message.
-        message: MessageNumber,
-    },
-    /// Memory credit of a channel. A repetition carries the newest limit.
-    MaxChannel {
-        /// The channel.
-        channel: ChannelId,
-    },
-    /// The notice that a channel's memory credit is used up.
-    ChannelBlocked {
-        /// The channel.
-        channel: ChannelId,
-    },
-    /// The end of a channel.
-    Fin {
-        /// The channel.
-        channel: ChannelId,
-    },
-    /// The number of channels that may be opened. A repetition carries the newest number.
-    MaxChannels,
-    /// The announcement of a flow mode.
-    Mode {
-        /// The number of the announcement.
-        number: u64,
-    },
-    /// A SUSPEND or RESUME.
-    Suspension {
-        /// Its number.
-        number: u64,
-    },
-    /// The end of the session.
-    Close,
-    /// The return of reclaimed socket credit.
-    Return {
-        /// The generation of the grant.
-        generation: u64,
-    },
-    /// An ACK frame. Once it is acknowledged, ranges up to its largest number need no repetition.
-    Ack {
-        /// The largest number it acknowledged.
-        largest: PacketNumber,
-    },
+/// A part of a packet's content that must be repeated if the packet is lost, or completed when it is
+/// acknowledged. Its owner gives this small token of it, and gets it back with the packet's fate.
+pub trait Token: Copy + Debug + PartialEq {
+    /// Extends this part to the end of `next`, if `next` begins where it ends. Returns true if it
+    /// did.
+    fn adjoin(&mut self, _next: &Self) -> bool {
+        false
+    }
+
+    /// Returns the bytes of a part that several packets may carry in equal pieces; 0 of any other.
+    fn divisible(&self) -> u64 {
+        0
+    }
+
+    /// Returns the piece with this range of the [`divisible`](Self::divisible) bytes.
+    #[must_use]
+    fn piece(&self, _bytes: Range<u64>) -> Self {
+        *self
+    }
+
+    /// Returns true if probes repeat it.
+    fn is_repeated(&self) -> bool {
+        true
+    }
 }
 
 /// The kind of a sent packet.
@@ -87,27 +39,4 @@ pub struct SentKind {
     /// The packet is eliciting and was sent outside the congestion window. Such packets have their
     /// own bound, [`MAX_CONTROL`](super::MAX_CONTROL).
     pub control: bool,
-}
-
-impl SentFrame {
-    /// Extends data to the end of `next`, if `next` is data of the same channel that begins where
-    /// this data ends. Returns true if it did.
-    pub fn adjoin(&mut self, next: &Self) -> bool {
-        let (
-            Self::Data { channel, end, .. },
-            &Self::Data {
-                channel: of,
-                start,
-                end: reach,
-            },
-        ) = (self, next)
-        else {
-            return false;
-        };
-        let adjoins = (*channel, *end) == (of, start);
-        if adjoins {
-            *end = reach;
-        }
-        adjoins
-    }
 }

@@ -6,12 +6,12 @@ use super::*;
 fn ack_settles_packets_and_reports_frames() {
     let mut bench = Bench::new();
     let frames = [
-        SentFrame::Data {
-            channel: crate::types::ChannelId(1),
+        Content::Bytes {
+            of: 1,
             start: 7,
             end: 10,
         },
-        SentFrame::Ack { largest: 9 },
+        content(9),
     ];
     bench.recovery.on_sent(0..=0, at(0), 500, DATA, &frames);
     bench.recovery.on_sent(1..=1, at(1), 700, DATA, &[]);
@@ -246,7 +246,7 @@ fn ack_only_packets_complete_but_measure_nothing() {
     bench.send_kind(2, 2_000, 60, ACK_ONLY);
     let summary = bench.ack(2_050, &[2..=2]);
     assert_eq!(bench.log.acked, [2]);
-    let frames = [SentFrame::Mode { number: 2 }, SentFrame::Mode { number: 1 }];
+    let frames = [content(2), content(1)];
     assert_eq!(bench.log.frames, frames, "completed, then lost");
     assert_eq!(
         (summary.newly_acked_bytes, summary.newly_acked_packets),

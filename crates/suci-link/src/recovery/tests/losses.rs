@@ -3,7 +3,7 @@
 use super::*;
 
 /// 1 1/8 of the round trip as measured now.
-fn threshold(recovery: &Recovery) -> Duration {
+fn threshold(recovery: &Recovery<Content>) -> Duration {
     let round_trip = recovery.rtt().smoothed().max(recovery.rtt().latest());
     round_trip + round_trip / 8
 }
@@ -296,10 +296,7 @@ fn drop_all_gives_everything_up_without_a_sign_of_congestion() {
     assert_eq!(bench.recovery.pto_count(), 1);
     bench.recovery.drop_all(&mut bench.log);
     assert_eq!(bench.log.lost, [1, 3]);
-    assert_eq!(
-        bench.log.frames,
-        [SentFrame::Mode { number: 1 }, SentFrame::Mode { number: 3 }]
-    );
+    assert_eq!(bench.log.frames, [content(1), content(3)]);
     assert_eq!(
         (bench.recovery.in_flight(), bench.next_timeout()),
         (0, None)

@@ -5,9 +5,9 @@
 //! least and the most that they may be, and RFC 9002's rules.
 
 use super::{
-    AckDelays, AckSummary, ChannelId, Duration, Instant, LossSummary, MAX_CONTROL,
-    MAX_PACKET_THRESHOLD, MAX_REMEMBERED, MIN_PACKET_THRESHOLD, PacketNumber, ProtocolError,
-    Recovery, SentFrame, SentKind, Sink, TimerAction,
+    AckDelays, AckSummary, Duration, Instant, LossSummary, MAX_CONTROL, MAX_PACKET_THRESHOLD,
+    MAX_REMEMBERED, MIN_PACKET_THRESHOLD, PacketNumber, ProtocolError, Recovery, SentKind, Sink,
+    TimerAction, Token,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -34,36 +34,84 @@ struct Packet {
     size: usize,
     probe: bool,
     control: bool,
-    frames: Vec<SentFrame>,
+    frames: Vec<Content>,
+}
+
+/// What a packet carried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    /// Bytes of something, which several packets may carry in equal pieces.
+    Bytes { of: u32, start: u64, end: u64 },
+    /// Anything else. Probes repeat it if it `matters`.
+    Other { number: u64, matters: bool },
+}
+
+impl Token for Content {
+    fn adjoin(&mut self, next: &Self) -> bool {
+        match (self, *next) {
+            (
+                Self::Bytes { of, end, .. },
+                Self::Bytes {
+                    of: other,
+                    start,
+                    end: reach,
+                },
+            ) if (*of, *end) == (other, start) => {
+                *end = reach;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn divisible(&self) -> u64 {
+        match self {
+            Self::Bytes { start, end, .. } => end - start,
+            Self::Other { .. } => 0,
+        }
+    }
+
+    fn piece(&self, bytes: std::ops::Range<u64>) -> Self {
+        match self {
+            Self::Bytes { of, start, .. } => Self::Bytes {
+                of: *of,
+                start: start + bytes.start,
+                end: start + bytes.end,
+            },
+            Self::Other { .. } => unreachable!("it cannot be divided"),
+        }
+    }
+
+    fn is_repeated(&self) -> bool {
+        !matches!(self, Self::Other { matters: false, .. })
+    }
 }
 
 /// The frames of a packet follow from its number, so that mixed-up frames are noticed.
-fn frames_of(number: PacketNumber, count: u64) -> Vec<SentFrame> {
+fn frames_of(number: PacketNumber, count: u64) -> Vec<Content> {
     (0..count)
-        .map(|i| SentFrame::Mode {
+        .map(|i| Content::Other {
             number: number.wrapping_mul(31) ^ i,
+            matters: true,
         })
         .collect()
 }
 
-/// Data of `len` bytes at position `start`. All data is of one channel.
-fn part(start: u64, len: u64) -> SentFrame {
-    SentFrame::Data {
-        channel: ChannelId(7),
-        start,
-        end: start + len,
-    }
+/// Returns `len` bytes at position `start`.
+fn part(start: u64, len: u64) -> Content {
+    let end = start + len;
+    Content::Bytes { of: 7, start, end }
 }
 
 /// Returns what each of the packets carried that were reported together.
 fn each(
     numbers: RangeInclusive<PacketNumber>,
-    frames: &[SentFrame],
-) -> impl Iterator<Item = (PacketNumber, Vec<SentFrame>)> {
+    frames: &[Content],
+) -> impl Iterator<Item = (PacketNumber, Vec<Content>)> {
     let count = numbers.end() - numbers.start() + 1;
     let (first, frames) = (*numbers.start(), frames.to_vec());
     numbers.map(move |number| match *frames {
-        [SentFrame::Data { start, end, .. }] => {
+        [Content::Bytes { start, end, .. }] => {
             assert!((end - start).is_multiple_of(count));
             let len = (end - start) / count;
             (number, vec![part(start + (number - first) * len, len)])
@@ -77,15 +125,15 @@ fn each(
 
 #[derive(Default)]
 struct Reports {
-    acked: Vec<(PacketNumber, Vec<SentFrame>)>,
-    lost: Vec<(PacketNumber, Vec<SentFrame>)>,
+    acked: Vec<(PacketNumber, Vec<Content>)>,
+    lost: Vec<(PacketNumber, Vec<Content>)>,
 }
 
-impl Sink for Reports {
-    fn acked(&mut self, numbers: RangeInclusive<PacketNumber>, frames: &[SentFrame]) {
+impl Sink<Content> for Reports {
+    fn acked(&mut self, numbers: RangeInclusive<PacketNumber>, frames: &[Content]) {
         self.acked.extend(each(numbers, frames));
     }
-    fn lost(&mut self, numbers: RangeInclusive<PacketNumber>, frames: &[SentFrame]) {
+    fn lost(&mut self, numbers: RangeInclusive<PacketNumber>, frames: &[Content]) {
         self.lost.extend(each(numbers, frames));
     }
 }
@@ -104,7 +152,7 @@ impl Bytes<'_> {
 }
 
 struct World {
-    recovery: Recovery,
+    recovery: Recovery<Content>,
     now: Instant,
     /// A packet declared lost arrived.
     late: bool,

@@ -4,7 +4,7 @@ use super::*;
 use core::ops::Range;
 
 /// Acknowledges every open position of a range.
-fn ack_through(sent_packets: &mut SentPackets, mut from: u64, through: u64) {
+fn ack_through(sent_packets: &mut SentPackets<Content>, mut from: u64, through: u64) {
     while let Some(sent_range) = sent_packets.next_open(from, through) {
         sent_packets.acknowledge(&sent_range);
         from = sent_range.positions.end;
@@ -219,7 +219,7 @@ fn the_longest_span_of_losses_counts() {
 #[test]
 fn f06_ledger_is_empty_again_when_all_is_acknowledged() {
     let mut sent_packets = SentPackets::new(0);
-    let frames = [SentFrame::Close; 3];
+    let frames = [content(0); 3];
     for round in 0..50_u64 {
         let first = round * 1_000;
         for number in first..first + 1_000 {
@@ -238,18 +238,15 @@ fn f06_ledger_is_empty_again_when_all_is_acknowledged() {
 #[test]
 fn f06_memory_of_sent_packets_follows_the_open_ones() {
     let mut sent_packets = SentPackets::new(0);
-    let frames = [SentFrame::Close; 2];
+    let frames = [content(0); 2];
     // A window of 100 that slides: frames keep their owners although positions are reused.
     for number in 0..20_000_u64 {
-        let own = [SentFrame::Mode { number }, SentFrame::Close];
+        let own = [content(number), content(0)];
         sent_packets.record(number..=number, sent(number, 100, DATA), &own);
         if let Some(old) = number.checked_sub(100) {
             let acked = packet(&sent_packets, old);
             sent_packets.acknowledge(&acked);
-            assert_eq!(
-                *sent_packets.carried(&acked),
-                [SentFrame::Mode { number: old }, frames[1]]
-            );
+            assert_eq!(*sent_packets.carried(&acked), [content(old), frames[1]]);
             sent_packets.expire(at(number));
             let (slots, frames) = sent_packets.held();
             assert!(
@@ -307,7 +304,7 @@ fn f04_one_remembered_loss_does_not_hold_the_window_open_forever() {
 fn f04_unanswered_ack_only_packets_are_capped() {
     let mut sent_packets = SentPackets::new(0);
     for number in 0..10_000 {
-        sent_packets.record(number..=number, sent(0, 60, ACK_ONLY), &[SentFrame::Close]);
+        sent_packets.record(number..=number, sent(0, 60, ACK_ONLY), &[content(0)]);
     }
     assert_eq!(sent_packets.held().0, MAX_SILENT);
     assert_eq!(
@@ -322,7 +319,7 @@ fn f04_unanswered_ack_only_packets_are_capped() {
 fn f04_one_ack_only_packet_does_not_hold_those_behind_it_forever() {
     let mut sent_packets = SentPackets::new(0);
     for number in 0..100_000 {
-        sent_packets.record(number..=number, sent(0, 60, ACK_ONLY), &[SentFrame::Close]);
+        sent_packets.record(number..=number, sent(0, 60, ACK_ONLY), &[content(0)]);
         if number > 0 {
             sent_packets.acknowledge(&packet(&sent_packets, number));
         }
@@ -342,12 +339,12 @@ fn f04_ack_only_packets_behind_one_in_flight_are_capped() {
     let mut sent_packets = SentPackets::new(0);
     let most = MAX_SILENT as u64;
     for number in 0..most {
-        sent_packets.record(number..=number, sent(0, 60, ACK_ONLY), &[SentFrame::Close]);
+        sent_packets.record(number..=number, sent(0, 60, ACK_ONLY), &[content(0)]);
     }
-    sent_packets.record(most..=most, sent(0, 100, DATA), &[SentFrame::Close]);
+    sent_packets.record(most..=most, sent(0, 100, DATA), &[content(0)]);
     let (open, last) = (most, 5 * most);
     for number in open + 1..=last {
-        sent_packets.record(number..=number, sent(0, 60, ACK_ONLY), &[SentFrame::Close]);
+        sent_packets.record(number..=number, sent(0, 60, ACK_ONLY), &[content(0)]);
         assert!(sent_packets.batches() <= MAX_SILENT + 1, "{number}");
         assert!(sent_packets.held().1 <= 2 * MAX_SILENT + 2, "{number}");
     }
@@ -442,32 +439,16 @@ fn the_oldest_in_flight_is_found_past_the_resolved_ones() {
     assert_eq!(sent_packets.oldest_in_flight().unwrap().position, 4);
 }
 
-fn data(channel: u32, start: u64, end: u64) -> SentFrame {
-    SentFrame::Data {
-        channel: ChannelId(channel),
-        start,
-        end,
-    }
-}
-
-#[test]
-fn data_of_one_channel_adjoins_where_one_ends_and_the_next_begins() {
-    let mut sum = data(1, 10, 20);
-    assert!(sum.adjoin(&data(1, 20, 25)));
-    assert_eq!(sum, data(1, 10, 25));
-    for other in [
-        data(2, 25, 30),
-        data(1, 26, 30),
-        data(1, 24, 30),
-        SentFrame::Close,
-    ] {
-        assert!(!sum.adjoin(&other));
-        assert_eq!(sum, data(1, 10, 25), "nothing changed");
-    }
+fn data(of: u32, start: u64, end: u64) -> Content {
+    Content::Bytes { of, start, end }
 }
 
 /// The part of a batch that is found: positions and what they carried.
-fn found(sent_packets: &SentPackets, from: u64, through: u64) -> Option<(Range<u64>, SentFrame)> {
+fn found(
+    sent_packets: &SentPackets<Content>,
+    from: u64,
+    through: u64,
+) -> Option<(Range<u64>, Content)> {
     let sent_range = sent_packets.next_open(from, through)?;
     let carried = *sent_packets.carried(&sent_range).first()?;
     Some((sent_range.positions, carried))

@@ -4,9 +4,10 @@
 use super::*;
 use crate::config::Config;
 use proptest::prelude::*;
+use suci_channels::message::SentFrame;
 use suci_channels::scheduler::Priority;
 use suci_link::congestion::ControllerChoice;
-use suci_link::recovery::SentFrame;
+use suci_link::link::Recorded;
 
 /// The next step of a program and its network.
 #[derive(Clone, Debug)]
@@ -305,11 +306,11 @@ fn a_piece_shorter_than_its_packet_is_built_alone() {
             let (from, to) = (0, 1);
             pairs.world.deliver(&Packet { from, to, bytes });
             if lost && let Some(frame) = pairs.world.engines[0].shared.frames.first().copied() {
-                let SentFrame::Data {
+                let Recorded::Cargo(SentFrame::Data {
                     channel,
                     start,
                     end,
-                } = frame
+                }) = frame
                 else {
                     panic!("{frame:?}");
                 };

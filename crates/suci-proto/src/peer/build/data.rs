@@ -1,8 +1,8 @@
 //! The message part of a packet.
 
-use suci_channels::message::{Outbox, SMALL};
-use suci_link::link::PADDING_LIMIT;
-use suci_link::recovery::SentFrame;
+use suci_channels::message::{Outbox, SMALL, SentFrame};
+use suci_link::link::{PADDING_LIMIT, Recorded};
+use suci_link::recovery::Token;
 use suci_link::train::Train;
 
 /// A packet is padded, and does not end its train, if only a message with a long user header did
@@ -22,7 +22,7 @@ pub(crate) fn write_data(
     outbox: &mut Outbox,
     size: usize,
     train: &mut Train,
-    frames: &mut Vec<SentFrame>,
+    frames: &mut Vec<Recorded<SentFrame>>,
 ) -> Written {
     let mut resent = 0;
     let closed = loop {
@@ -30,7 +30,7 @@ pub(crate) fn write_data(
         let Some(put) = outbox.next(room, train.head()) else {
             break false;
         };
-        remember(frames, put.sent);
+        remember(frames, Recorded::Cargo(put.sent));
         resent += if put.resent { put.payload } else { 0 };
         let mut copied = put.payload;
         if let Some((payload, range)) = put.reference {
@@ -46,7 +46,7 @@ pub(crate) fn write_data(
 }
 
 /// Adds a frame to the content of a packet.
-fn remember(frames: &mut Vec<SentFrame>, sent: SentFrame) {
+fn remember(frames: &mut Vec<Recorded<SentFrame>>, sent: Recorded<SentFrame>) {
     if !frames.last_mut().is_some_and(|last| last.adjoin(&sent)) {
         frames.push(sent);
     }

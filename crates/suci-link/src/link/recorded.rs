@@ -1,0 +1,60 @@
+//! What a link records of a packet, until the packet's fate is known.
+
+use crate::recovery::Token;
+use crate::types::PacketNumber;
+use core::ops::Range;
+
+/// A frame that must be repeated if its packet is lost, or completed when it is acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recorded<T> {
+    /// The session's content.
+    Cargo(T),
+    /// The announcement of a flow mode.
+    Mode {
+        /// The number of the announcement.
+        number: u64,
+    },
+    /// The end of the session.
+    Close,
+    /// The return of reclaimed socket credit.
+    Return {
+        /// The generation of the grant.
+        generation: u64,
+    },
+    /// An ACK frame. Once it is acknowledged, ranges up to its largest number need no repetition.
+    Ack {
+        /// The largest number it acknowledged.
+        largest: PacketNumber,
+    },
+}
+
+impl<T: Token> Token for Recorded<T> {
+    #[inline]
+    fn adjoin(&mut self, next: &Self) -> bool {
+        match (self, next) {
+            (Self::Cargo(part), Self::Cargo(next)) => part.adjoin(next),
+            _ => false,
+        }
+    }
+
+    #[inline]
+    fn divisible(&self) -> u64 {
+        match self {
+            Self::Cargo(part) => part.divisible(),
+            _ => 0,
+        }
+    }
+
+    #[inline]
+    fn piece(&self, bytes: Range<u64>) -> Self {
+        match self {
+            Self::Cargo(part) => Self::Cargo(part.piece(bytes)),
+            other => *other,
+        }
+    }
+
+    #[inline]
+    fn is_repeated(&self) -> bool {
+        !matches!(self, Self::Ack { .. })
+    }
+}
