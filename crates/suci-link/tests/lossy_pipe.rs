@@ -10,7 +10,7 @@ use suci_link::link::{
 use suci_link::recovery::{Recovery, Token};
 use suci_link::time::{Duration, Instant};
 use suci_link::train::Train;
-use suci_link::types::{Ecn, ProtocolError};
+use suci_link::types::{ChannelId, Ecn, ProtocolError};
 use suci_link::wire::{self, ContiguousPackets, Credit, Frame, Mode, Params};
 
 type Sent = Recorded<Number>;
@@ -48,7 +48,8 @@ impl Cargo<Number> for Load {
 
     fn write(&mut self, size: usize, train: &mut Train, sent: &mut Vec<Sent>) -> Written {
         while let Some(&limit) = self.unsent.front() {
-            let frame = Frame::MaxChannels { limit };
+            let channel = ChannelId(0);
+            let frame = Frame::MaxChannel { channel, limit };
             if train.packet_len() + frame.size() > size {
                 break;
             }
@@ -67,7 +68,7 @@ impl Cargo<Number> for Load {
 
 impl Consignee<Number> for Load {
     fn on_frame(&mut self, frame: &Frame<'_>) -> Result<(), ProtocolError> {
-        if let Frame::MaxChannels { limit } = frame {
+        if let Frame::MaxChannel { limit, .. } = frame {
             self.arrived.insert(*limit);
         }
         Ok(())
