@@ -181,9 +181,7 @@ impl<T: Token> Link<T> {
             contents.leaves_some = true;
             return;
         }
-        let room = permit.size.saturating_sub(train.packet_len());
-        let last = permit.data && cargo.fits(room);
-        let ping = self.wants_ping(now, permit.number, permit.data, last);
+        let ping = self.wants_ping(now, permit.number, permit.data, cargo);
         let mut packet = ControlFrames {
             size: permit.size,
             train,

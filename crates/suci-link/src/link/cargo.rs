@@ -58,7 +58,7 @@ pub trait Cargo<T> {
     /// Returns a random number that nobody can foresee.
     fn random(&mut self) -> u64;
 
-    /// Returns true if all that can go fits into `room` bytes of a packet.
+    /// Returns true if all that can go fits into `room` bytes of packets.
     fn fits(&self, _room: usize) -> bool {
         false
     }

@@ -1,7 +1,7 @@
 //! The frames that a link exchanges with its other end for itself: credit, questions, answers; and
 //! which packets ask for an acknowledgement.
 
-use super::{FrameSink, Link, PING_EVERY, Recorded};
+use super::{Cargo, FrameSink, Link, PING_EVERY, Recorded};
 use crate::ack::AckNeed;
 use crate::recovery::{MAX_CONTROL, Token};
 use crate::time::Instant;
@@ -62,8 +62,8 @@ impl<T: Token> Link<T> {
     /// * no more packets can follow until an answer arrives, because credit or window is used up
     ///   (in Throughput mode the window does not count while a PING is unanswered).
     ///
-    /// `last`: the packet empties the send queue. No message waits for its acknowledgement, which
-    /// may ride on the peer's reply. So in Adaptive mode half of the window needs only one PING.
+    /// If all that waits in Adaptive mode fits half of the window, no PING of a quarter is needed:
+    /// nothing waits for the acknowledgement, which may ride on the peer's reply.
     ///
     /// In Throughput mode a PING comes only after [`PING_EVERY`] packets, or half of the window if
     /// that is less: a quarter of a small window is only a few packets.
@@ -72,7 +72,7 @@ impl<T: Token> Link<T> {
         now: Instant,
         number: PacketNumber,
         data: bool,
-        last: bool,
+        cargo: &impl Cargo<T>,
     ) -> bool {
         if self.pending.ping {
             return true;
@@ -84,11 +84,7 @@ impl<T: Token> Link<T> {
             return self.credit.refresh_due(number, now);
         }
         let size = self.mtu.current() as u64;
-        let part = match self.modes.ours() {
-            Mode::Adaptive if last => self.window(size) / 2,
-            _ => self.ping_part(size),
-        };
-        self.bytes_before_ping(size, part) < size || self.credit.data_allowance(number, now) <= 1
+        self.packets_before_ping(size, cargo) == 0 || self.credit.data_allowance(number, now) <= 1
     }
 
     /// Returns the part of the window, in bytes, that is sent with one PING, in packets of `size`.
@@ -102,8 +98,14 @@ impl<T: Token> Link<T> {
     }
 
     /// Returns how many packets of `size` may be sent before the window requires a PING.
-    pub(super) fn packets_before_ping(&self, size: u64) -> u64 {
-        self.bytes_before_ping(size, self.ping_part(size)) / size
+    pub(super) fn packets_before_ping(&self, size: u64, cargo: &impl Cargo<T>) -> u64 {
+        let packets = self.bytes_before_ping(size, self.ping_part(size)) / size;
+        if self.modes.ours() != Mode::Adaptive {
+            return packets;
+        }
+        let half = self.bytes_before_ping(size, self.window(size) / 2);
+        let fits = cargo.fits(usize::try_from(half).unwrap_or(usize::MAX));
+        if fits { half / size } else { packets }
     }
 
     /// Returns the bytes that may be sent before a packet of `size` carries a PING, if one PING
