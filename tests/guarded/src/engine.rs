@@ -10,7 +10,7 @@ use suci_proto::time::{Duration, Instant};
 use suci_proto::types::{ChannelId, Ecn, Incarnation, Kind, NodeId};
 use suci_proto::{Arrival, CallId, Config, Engine, Identity, Message, Outgoing, TransmitResult};
 
-use crate::{BATCH, Done, LARGE, MIDDLE, SMALL, TINY, of};
+use crate::{BATCH, Done, LARGE, MIDDLE, SHORT, SMALL, TINY, of};
 
 /// Between a packet's departure and its arrival.
 const LATENCY: Duration = Duration::from_micros(20);
@@ -31,19 +31,30 @@ fn sealed() -> Security {
 }
 
 pub(crate) fn round_trip(rounds: usize) -> Done {
-    round_trips(rounds, Pair::new(&Security::Plain))
+    round_trips(
+        rounds,
+        &Bytes::from_static(&SMALL),
+        Pair::new(&Security::Plain),
+    )
+}
+
+pub(crate) fn short_train(rounds: usize) -> Done {
+    round_trips(
+        rounds,
+        &Bytes::from(vec![4; SHORT]),
+        Pair::new(&Security::Plain),
+    )
 }
 
 pub(crate) fn sealed_round_trip(rounds: usize) -> Done {
-    round_trips(rounds, Pair::new(&sealed()))
+    round_trips(rounds, &Bytes::from_static(&SMALL), Pair::new(&sealed()))
 }
 
-fn round_trips(rounds: usize, mut pair: Pair) -> Done {
-    let payload = Bytes::from_static(&SMALL);
+fn round_trips(rounds: usize, payload: &Bytes, mut pair: Pair) -> Done {
     for _ in 0..rounds {
-        pair.send(0, &payload, 1);
+        pair.send(0, payload, 1);
         pair.until_received(1, 1);
-        pair.send(1, &payload, 1);
+        pair.send(1, payload, 1);
         pair.until_received(0, 1);
     }
     pair.done(rounds as u64)

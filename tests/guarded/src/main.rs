@@ -52,6 +52,9 @@ const BATCH: usize = 256;
 /// Bytes of a message that fits a packet, in which another begins.
 const MIDDLE: usize = 1_024;
 
+/// Bytes of a message that takes three packets.
+const SHORT: usize = 4_096;
+
 /// Bytes of a large message: it needs many packets and no leave.
 const LARGE: usize = 256 << 10;
 
@@ -87,6 +90,7 @@ type Workload = fn(usize) -> Done;
 
 const WORKLOADS: &[(&str, Workload)] = &[
     ("engine-round-trip", engine::round_trip),
+    ("engine-short-train", engine::short_train),
     ("engine-call", engine::call),
     ("engine-batch", engine::batch),
     ("engine-middle", engine::middle),

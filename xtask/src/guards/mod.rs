@@ -41,8 +41,15 @@ const WORKLOADS: &[Workload] = &[
         has_host: false,
     },
     Workload {
+        name: "engine-short-train",
+        what: "The same with 4 KiB, in three packets each way",
+        unit: "round trip",
+        rounds: 200,
+        has_host: false,
+    },
+    Workload {
         name: CALL,
-        what: "The same by a request and its reply",
+        what: "As engine-round-trip, by a request and its reply",
         unit: "round trip",
         rounds: 1_000,
         has_host: false,

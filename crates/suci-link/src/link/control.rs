@@ -62,8 +62,8 @@ impl<T: Token> Link<T> {
     /// * no more packets can follow until an answer arrives, because credit or window is used up
     ///   (in Throughput mode the window does not count while a PING is unanswered).
     ///
-    /// If all that waits in Adaptive mode fits half of the window, no PING of a quarter is needed:
-    /// nothing waits for the acknowledgement, which may ride on the peer's reply.
+    /// If all that waits in Adaptive mode fits the window, no PING of a quarter is needed: nothing
+    /// waits for the acknowledgement, which may ride on the peer's reply.
     ///
     /// In Throughput mode a PING comes only after [`PING_EVERY`] packets, or half of the window if
     /// that is less: a quarter of a small window is only a few packets.
@@ -103,9 +103,9 @@ impl<T: Token> Link<T> {
         if self.modes.ours() != Mode::Adaptive {
             return packets;
         }
-        let half = self.bytes_before_ping(size, self.window(size) / 2);
-        let fits = cargo.fits(usize::try_from(half).unwrap_or(usize::MAX));
-        if fits { half / size } else { packets }
+        let window = self.bytes_before_ping(size, self.window(size));
+        let fits = cargo.fits(usize::try_from(window).unwrap_or(usize::MAX));
+        if fits { window / size } else { packets }
     }
 
     /// Returns the bytes that may be sent before a packet of `size` carries a PING, if one PING

@@ -231,6 +231,35 @@ fn a_request_and_its_reply_cost_two_packets_in_every_mode() {
     }
 }
 
+/// A message of a few packets asks for no acknowledgement: the reply carries it.
+#[test]
+fn a_reply_of_several_packets_acknowledges_what_it_answers() {
+    for (length, packets) in [(1_000, 2), (4_096, 6), (16_384, 24)] {
+        let mut net = pair_with(|_| Config {
+            ack_on_poll: true,
+            ..Config::default()
+        });
+        let sent = |net: &mut Net| {
+            (0..2)
+                .map(|host| net.engine(host).counters().packets_out)
+                .sum::<u64>()
+        };
+        let mut before = 0;
+        for round in 0..600 {
+            if round == 100 {
+                before = sent(&mut net);
+            }
+            for host in 0..2 {
+                net.send(host, id(1 - host), message(&vec![1; length]));
+                net.run_until_received(1 - host);
+            }
+        }
+        let each = (sent(&mut net) - before) as f64 / 500.0;
+        let most = f64::from(packets) * 1.02;
+        assert!(each <= most, "{each} packets for {length} B there and back");
+    }
+}
+
 #[test]
 fn an_adaptive_peer_follows_its_traffic() {
     let mut net = pair();
