@@ -1,7 +1,6 @@
 //! The budget of one socket, shared by need.
 
-use crate::credit::grant::Booked;
-use crate::credit::grant::Grant;
+use crate::credit::grant::{Booked, Grant};
 use crate::credit::need::Demand;
 use std::collections::BTreeMap;
 use suci_link::credit::{CONTROL_MIN, SocketReturn, data_charge};

@@ -11,9 +11,7 @@
 use super::Engine;
 use crate::error::SendError;
 use crate::peer::Peer;
-use crate::shared::CallId;
-use crate::shared::CallResult;
-use crate::shared::{CallError, OpenCall};
+use crate::shared::{CallError, CallId, CallResult, OpenCall};
 use suci_channels::message::Outgoing;
 use suci_link::time::Instant;
 use suci_link::types::{Kind, NodeId, Source};

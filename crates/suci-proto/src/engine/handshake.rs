@@ -4,14 +4,12 @@
 use super::Engine;
 use crate::counters::Link;
 use crate::event::EndReason;
-use crate::handshake::ArrivedPacket;
-use crate::handshake::packets;
 use crate::handshake::packets::Opened;
 use crate::handshake::{
-    AttemptPhase, Backlog, Claim, InitRoom, LONGEST_WAIT, SourcePrefix, Trust, Wait,
+    ArrivedPacket, AttemptPhase, Backlog, Claim, InitRoom, LONGEST_WAIT, SourcePrefix, Trust, Wait,
+    packets,
 };
-use crate::log::Log;
-use crate::log::{DropReason, LogRecord};
+use crate::log::{DropReason, Log, LogRecord};
 use crate::peer::{Accepted, Agreement, Call, Contest, End, Peer};
 use crate::shared::Shared;
 use std::net::SocketAddr;

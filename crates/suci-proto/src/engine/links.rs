@@ -3,8 +3,7 @@
 
 use super::Engine;
 use crate::config::{self, AcceptPolicy};
-use crate::error::OptionsError;
-use crate::error::SendError;
+use crate::error::{OptionsError, SendError};
 use crate::event::Side;
 use crate::options::PeerOptions;
 use crate::peer::Closing;

@@ -2,8 +2,7 @@
 
 use super::Engine;
 use crate::event::Event;
-use crate::shared::MemberChange;
-use crate::shared::PortInput;
+use crate::shared::{MemberChange, PortInput};
 use suci_channels::message::{Held, Message, has_room};
 use suci_channels::port::Port;
 use suci_link::limits;

@@ -2,8 +2,7 @@
 
 use super::Engine;
 use crate::event::{LostCause, RefusedReason};
-use crate::handshake::Trust;
-use crate::handshake::{ArrivedPacket, packets};
+use crate::handshake::{ArrivedPacket, Trust, packets};
 use crate::log::{DropReason, LogRecord};
 use crate::peer::Peer;
 use suci_link::arrival::Arrival;

@@ -7,10 +7,8 @@
 use super::Engine;
 use super::handshake::NoEntry;
 use crate::event::EndReason;
-use crate::handshake::ArrivedPacket;
-use crate::handshake::Renewal;
-use crate::handshake::packets::Opened;
-use crate::handshake::packets::message;
+use crate::handshake::packets::{Opened, message};
+use crate::handshake::{ArrivedPacket, Renewal};
 use crate::log::DropReason;
 use crate::peer::Peer;
 use suci_link::arrival::Arrival;

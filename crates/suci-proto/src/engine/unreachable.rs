@@ -9,8 +9,7 @@
 //! counts as much, and it may add that no other process will follow.
 
 use super::Engine;
-use crate::undelivered::ProcessEnd;
-use crate::undelivered::Undelivered;
+use crate::undelivered::{ProcessEnd, Undelivered};
 use std::ops::RangeInclusive;
 use suci_link::time::Instant;
 use suci_link::types::NodeId;

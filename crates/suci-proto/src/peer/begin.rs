@@ -4,8 +4,7 @@
 use super::Peer;
 use super::connection::{Beginning, Call, End};
 use crate::config::Config;
-use crate::credit::Grant;
-use crate::credit::Shares;
+use crate::credit::{Grant, Shares};
 use crate::handshake::{FIRST_WAIT, Trust};
 use crate::shared::{Promise, Shared};
 use std::net::SocketAddr;

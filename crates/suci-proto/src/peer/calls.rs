@@ -3,8 +3,7 @@
 use super::Peer;
 use crate::counters::Counters;
 use crate::event::EndReason;
-use crate::shared::News;
-use crate::shared::Shared;
+use crate::shared::{News, Shared};
 use suci_channels::message::{CANCELLED, IncomingInfo, Message, TOO_LONG};
 use suci_link::types::{ChannelId, MessageNumber, SessionNumber, Source};
 

@@ -1,11 +1,8 @@
 //! A connection with a peer: the link, and what this node's socket and memory grant the peer on it.
 //! Replaceable within a session.
 
-use crate::credit::Demand;
-use crate::credit::Grant;
-use crate::credit::Shares;
-use crate::log::Log;
-use crate::log::LogRecord;
+use crate::credit::{Demand, Grant, Shares};
+use crate::log::{Log, LogRecord};
 use crate::shared::Paths;
 use suci_channels::message::SentFrame;
 use suci_link::congestion::ControllerChoice;

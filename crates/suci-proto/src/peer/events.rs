@@ -2,13 +2,10 @@
 
 use super::Peer;
 use super::event_queue::{EventQueue, MAX_UNREAD};
-use crate::event::EndReason;
-use crate::event::Event;
-use crate::shared::News;
-use crate::shared::Shared;
+use crate::event::{EndReason, Event};
+use crate::shared::{News, Shared};
 use suci_channels::message::Message;
-use suci_link::types::SessionNumber;
-use suci_link::types::{ChannelId, MessageNumber, Source};
+use suci_link::types::{ChannelId, MessageNumber, SessionNumber, Source};
 
 impl Peer {
     /// Passes the next messages for the program to `each`, sessions in order: at least one, if

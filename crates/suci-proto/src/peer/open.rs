@@ -2,22 +2,15 @@
 
 use super::Peer;
 use super::absence::Absence;
-use super::attempt::Accepted;
-use super::attempt::Attempt;
-use super::attempt::Handshake;
-use super::attempt::Offer;
+use super::attempt::{Accepted, Attempt, Handshake, Offer};
 use super::begin::offer_window;
 use super::connection::{AckSettings, Agreement, Beginning, Connection, End};
 use crate::config::Config;
-use crate::credit::DrainedKind;
-use crate::credit::Shares;
+use crate::credit::{DrainedKind, Shares};
 use crate::event::{EndReason, Event, RefusedReason};
-use crate::handshake::{ArrivedPacket, finish_handshake, packets};
-use crate::handshake::{LONGEST_WAIT, Opening};
-use crate::log::Log;
-use crate::log::{DropReason, LogRecord};
-use crate::shared::News;
-use crate::shared::{Promise, Shared};
+use crate::handshake::{ArrivedPacket, LONGEST_WAIT, Opening, finish_handshake, packets};
+use crate::log::{DropReason, Log, LogRecord};
+use crate::shared::{News, Promise, Shared};
 use core::ops::RangeInclusive;
 use std::net::SocketAddr;
 use suci_channels::message::SentFrame;

@@ -3,8 +3,7 @@
 use super::Peer;
 use crate::counters::Counters;
 use crate::event::{EndReason, Event, RefusedReason};
-use crate::shared::News;
-use crate::shared::{PortInput, Shared};
+use crate::shared::{News, PortInput, Shared};
 use std::collections::VecDeque;
 use suci_channels::message::Message;
 use suci_channels::port::Port;

@@ -3,16 +3,14 @@
 use super::life::{SilenceLimits, Verdict};
 use super::{Closing, Connection, Peer};
 use crate::counters::Link;
-use crate::credit::Shares;
-use crate::credit::Tenure;
+use crate::credit::{Shares, Tenure};
 use crate::event::{EndReason, Event};
 use crate::log::LogRecord;
 use crate::shared::Shared;
-use suci_link::limits;
-use suci_link::planted;
 use suci_link::recovery::TimerAction;
 use suci_link::time::{Duration, Instant, earlier, nanos};
 use suci_link::types::{ChannelId, ProtocolError};
+use suci_link::{limits, planted};
 
 /// A silent peer is asked for a sign of life this many times per silence timeout.
 const KEEP_ALIVES: u32 = 3;

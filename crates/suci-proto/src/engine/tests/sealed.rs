@@ -3,8 +3,7 @@
 use super::idle::is_idle;
 use super::*;
 use crate::RefusedReason;
-use crate::handshake::Claim;
-use crate::handshake::Renewal;
+use crate::handshake::{Claim, Renewal};
 use suci_link::limits::{PHASE_PACKETS, PHASE_TIME};
 use suci_link::security::AEAD_TAG;
 use suci_link::wire::{SEALED_OVERHEAD, SealedHeader};

@@ -6,8 +6,7 @@ use super::idle::is_idle;
 use super::*;
 use crate::event::EndReason;
 use crate::handshake::Trust;
-use crate::shared::MemoryShares;
-use crate::shared::Promise;
+use crate::shared::{MemoryShares, Promise};
 
 /// Hosts that know one another, except for the first: its book is empty, and it admits strangers.
 pub(super) fn one_server(hosts: usize, max_peers: usize, buffer: u64) -> World {
