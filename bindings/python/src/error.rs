@@ -111,6 +111,7 @@ fn class_of(error: &Error) -> &'static str {
         | Error::Config(_)
         | Error::Missing { .. }
         | Error::Variable { .. }
+        | Error::Launcher { .. }
         | Error::Peer(_)
         | Error::NotInBook { .. }
         | Error::Threads(_) => "ConfigurationError",

@@ -260,7 +260,7 @@ fn code_of(error: &Error) -> c_int {
         Error::Unreachable { .. } => UNREACHABLE,
         Error::Config(_) | Error::Threads(_) => CONFIG,
         Error::Missing { .. } => MISSING,
-        Error::Variable { .. } => ENVIRONMENT,
+        Error::Variable { .. } | Error::Launcher { .. } => ENVIRONMENT,
         Error::NotFlushed { .. } => NOT_FLUSHED,
         Error::BufferTooShort { .. } => BUFFER_TOO_SHORT,
         Error::NeedsAnswer { .. } => NEEDS_ANSWER,

@@ -1,7 +1,6 @@
 //! Which way a node's datagrams take to the network.
 
-use crate::builder::bind_error;
-use crate::error::Error;
+use crate::error::{Error, bind_error};
 use std::io;
 use std::str::FromStr;
 use suci_net::Backend;

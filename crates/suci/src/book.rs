@@ -249,6 +249,14 @@ impl AddressBook {
         Ok(self.enter(node, address.into(), None, None)?)
     }
 
+    /// Enters a node with several addresses, of which the first 8 are tried in turn.
+    ///
+    /// # Errors
+    /// As [`add`](Self::add).
+    pub(crate) fn add_all(&mut self, node: NodeId, addresses: &[SocketAddr]) -> Result<(), Error> {
+        Ok(self.enter(node, addresses.iter().copied().collect(), None, None)?)
+    }
+
     fn enter(
         &mut self,
         node: NodeId,

@@ -6,11 +6,12 @@ use crate::budget::Budget;
 use crate::clock::{Clock, Deadline};
 use crate::driver::{Driver, MembershipPart, Publishers, RoutesPart, no_descriptor};
 use crate::env;
-use crate::error::Error;
+use crate::error::{Error, bind_error};
 use crate::fork::OriginalProcess;
+use crate::job;
 use crate::launcher::Launcher;
 use crate::log;
-use crate::membership::{Membership, OwnMembership};
+use crate::membership::{self, Membership, OwnMembership};
 use crate::metrics::Responder;
 use crate::names::Names;
 use crate::node::Node;
@@ -25,7 +26,6 @@ use crate::shared_memory::SharedMemory;
 use crate::statistics::{NoFile, NodeInfo, Publisher, StatFile};
 use crate::sys;
 use crate::wait::WaitPolicy;
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -54,7 +54,8 @@ const MOST_THREADS: usize = 256;
 const LEAST_MEMORY: u64 = 1 << 20;
 
 /// Settings of a node to be opened. Every setting has a default. Missing ones are looked up in the
-/// environment that `suci run` makes (`SUCI_ID`, `SUCI_BOOK`, `SUCI_FD`, `SUCI_NOTICES`).
+/// environment that `suci run` makes (`SUCI_ID`, `SUCI_BOOK`, `SUCI_FD`, `SUCI_NOTICES`), and asked
+/// of other launchers ([`Node::from_env`]).
 #[derive(Clone, Debug, Default)]
 pub struct NodeBuilder {
     id: Option<NodeId>,
@@ -77,7 +78,7 @@ pub struct NodeBuilder {
 }
 
 impl NodeBuilder {
-    /// This node's ID, unique in the cluster. Default: `SUCI_ID`.
+    /// This node's ID, unique in the cluster. Default: `SUCI_ID`, or the rank under another launcher.
     #[must_use]
     pub fn id(mut self, id: NodeId) -> Self {
         self.id = Some(id);
@@ -401,7 +402,8 @@ impl NodeBuilder {
         self
     }
 
-    /// Opens a node that works when the program calls it. Blocks only for reading the book.
+    /// Opens a node that works when the program calls it. Blocks for reading the book, and under a
+    /// launcher until all of its processes come to open theirs ([`Node::from_env`]).
     ///
     /// # Errors
     /// An error names the setting that is missing, out of range, in use or not allowed, and the
@@ -446,7 +448,7 @@ impl NodeBuilder {
         let process =
             OriginalProcess::new().map_err(Error::io("mapping the page that notices forks"))?;
         // A reserved socket belongs to the node that the environment describes.
-        let described = self.id.is_none() || env::id().ok().flatten() == self.id;
+        let described = self.id.is_none() || env::own_id().ok().flatten() == self.id;
         let reserved = if described && self.listen.is_none() {
             env::socket()?
         } else {
@@ -463,6 +465,7 @@ impl NodeBuilder {
         let regions = Regions::new();
         let mut config = self.part_of_config(count)?;
         let named = self.book.is_some() || self.book_file.is_some();
+        let reserved = reserved.map_or_else(|| self.join_job(), |socket| Ok(Some(socket)))?;
         let mut book = self.take_book(id)?;
         self.add_seeds(&mut book)?;
         let placed = self.listen.is_some() || reserved.is_some() || book.get(id).is_some();
@@ -540,12 +543,24 @@ impl NodeBuilder {
     fn take_id(&self) -> Result<NodeId, Error> {
         match self.id.map_or_else(env::id, |id| Ok(Some(id)))? {
             Some(id) => Ok(id),
-            None if self.membership.is_some() => random_id(),
-            None => Err(Error::Missing {
-                missing: "the node ID",
-                remedy: "set id, or the variable SUCI_ID, or start the program by suci run",
-            }),
+            None if self.membership.is_some() => membership::random_id(),
+            None => Err(env::no_id()),
         }
+    }
+
+    /// Takes the book, and keys if there are none, from the launcher that gave the node its ID.
+    /// Returns the socket at which the others know it.
+    fn join_job(&mut self) -> Result<Option<UdpSocket>, Error> {
+        let has_book = self.book.is_some() || self.book_file.is_some() || env::has_book();
+        if self.id.is_some() || has_book || env::own_id()?.is_some() {
+            return Ok(None);
+        }
+        let is_safe = self.allow_insecure_network || self.keys.is_some() || env::keys()?.is_some();
+        Ok(job::join(self.listen, is_safe)?.map(|place| {
+            self.book = Some(place.book);
+            self.keys = self.keys.take().or(place.keys);
+            place.socket
+        }))
     }
 
     /// Takes the keys of the builder or of files; none if the node is plain.
@@ -845,21 +860,6 @@ fn enter_peers(
         driver.names = Names::of(book, serves, beyond_loopback, local);
     }
     Ok(())
-}
-
-/// Returns a node ID that no other node of a cluster is likely to have: of 1,000 nodes with such
-/// IDs two have the same in 1 of 8,000 clusters.
-fn random_id() -> Result<NodeId, Error> {
-    let random = sys::random().map_err(Error::io("asking the system for random bytes"))?;
-    Ok(NodeId(u32::from_le_bytes(random)))
-}
-
-pub(crate) fn bind_error(address: SocketAddr, source: io::Error) -> Error {
-    match source.kind() {
-        // No program has chosen port 0: the system has no other port left.
-        io::ErrorKind::AddrInUse if address.port() != 0 => Error::AddressInUse { address },
-        _ => Error::Bind { address, source },
-    }
 }
 
 /// The properties of a node that never change, of either kind.

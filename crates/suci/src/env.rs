@@ -1,8 +1,9 @@
-//! The environment that `suci run` gives to the processes it starts.
+//! The environment of processes that `suci run` or another launcher started.
 
 use crate::backend::{BackendKind, UnknownBackend};
 use crate::book::{self, AddressBook, shown};
 use crate::error::{BookError, Error};
+use crate::job;
 use crate::launcher::{self, Launcher, Notice};
 use crate::security::{KeyError, KeyFile, KeySource, NodeFiles, PublicKeysFile};
 use crate::sys;
@@ -50,6 +51,17 @@ pub const BACKEND: &str = "SUCI_BACKEND";
 /// Whether nodes whose builders do not say use
 /// [shared memory](crate::NodeBuilder::shared_memory): 1 or 0.
 pub const SHARED_MEMORY: &str = "SUCI_SHARED_MEMORY";
+
+/// The UDP port of process 0 of a Slurm step whose processes exchange nothing (the others have those
+/// that follow), or of each pod of Kubernetes. Launchers that exchange addresses need none.
+pub const PORT: &str = "SUCI_PORT";
+
+/// How many seconds a process waits for its launcher and the other processes, when its first node
+/// is opened. Default 120.
+pub const LAUNCH_TIMEOUT: &str = "SUCI_LAUNCH_TIMEOUT";
+
+/// The path of `libpmix.so.2`, where the system does not find it.
+pub const PMIX_LIBRARY: &str = "SUCI_PMIX_LIBRARY";
 
 /// The number of sockets that systemd opened for the process [`LISTEN_PID`], from descriptor 3 on
 /// (`sd_listen_fds(3)`). A node takes one of UDP: that of the address at which it is to listen, or
@@ -106,17 +118,26 @@ fn number(name: &'static str, remedy: &str) -> Result<Option<u32>, Error> {
         .ok_or_else(|| wrong(name, &value, problem))
 }
 
-/// This process's node ID, if the environment tells it (`SUCI_ID`).
-/// [`NodeBuilder::open`](crate::NodeBuilder::open) asks by itself; this is for programs whose
-/// processes begin with different work.
+/// This process's node ID, if the environment tells it: `SUCI_ID`, or its rank under another
+/// launcher ([`launchers`]). [`NodeBuilder::open`](crate::NodeBuilder::open) asks by itself; this is
+/// for programs whose processes begin with different work. Blocks, with a limit
+/// ([`LAUNCH_TIMEOUT`]), if the launcher must be asked (hydra with `-pmi-port`).
 ///
 /// # Errors
-/// [`Error::Variable`] if it is not a number below `SUCI_SIZE`.
+/// [`Error::Variable`] if it is not a number below `SUCI_SIZE`, [`Error::Launcher`].
 pub fn id() -> Result<Option<NodeId>, Error> {
-    let (Some(id), size) = (number(ID, BY_RUN)?, size()?) else {
+    match own_id()? {
+        None => job::rank(),
+        id => Ok(id),
+    }
+}
+
+/// The ID that `SUCI_ID` tells.
+pub(crate) fn own_id() -> Result<Option<NodeId>, Error> {
+    let Some(id) = number(ID, BY_RUN)? else {
         return Ok(None);
     };
-    match size {
+    match own_size()? {
         Some(size) if id >= size => {
             let problem = format!("not below {SIZE}={size}: let suci run set both");
             Err(wrong(ID, &id.to_string(), problem))
@@ -125,11 +146,21 @@ pub fn id() -> Result<Option<NodeId>, Error> {
     }
 }
 
-/// The number of processes that `suci run` started, if the environment tells it (`SUCI_SIZE`).
+/// The number of processes that the launcher started, if the environment tells it: `SUCI_SIZE`, or
+/// what another launcher says ([`launchers`]). Blocks, with a limit ([`LAUNCH_TIMEOUT`]), if the
+/// launcher must be asked (PMIx, hydra with `-pmi-port`).
 ///
 /// # Errors
-/// [`Error::Variable`] if it is not a number.
+/// [`Error::Variable`] if it is not a number, [`Error::Launcher`].
 pub fn size() -> Result<Option<u32>, Error> {
+    match own_size()? {
+        None if own_id()?.is_none() => job::size(),
+        size => Ok(size),
+    }
+}
+
+/// The number that `SUCI_SIZE` tells.
+fn own_size() -> Result<Option<u32>, Error> {
     match number(SIZE, BY_RUN)? {
         Some(0) => Err(wrong(
             SIZE,
@@ -138,6 +169,84 @@ pub fn size() -> Result<Option<u32>, Error> {
         )),
         size => Ok(size),
     }
+}
+
+/// The error of a process to which nobody gave an ID: what is there of a launcher, or that nothing
+/// is.
+pub(crate) fn no_id() -> Error {
+    let traces = job::traces().into_iter();
+    let mut problems = traces.filter_map(|trace| Some((trace.launcher, trace.problem?)));
+    match problems.next() {
+        Some((launcher, problem)) => job::Trouble { launcher, problem }.into(),
+        None => Error::Missing {
+            missing: "the node ID",
+            remedy: "set id, or the variable SUCI_ID, or start the program by suci run or another \
+                     launcher (`suci env` lists them)",
+        },
+    }
+}
+
+/// A launcher that [`Node::from_env`](crate::Node::from_env) looks for, and what the environment
+/// shows of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LauncherState {
+    /// Its name.
+    pub name: &'static str,
+    /// Its variables that are set, with the beginnings of their values.
+    pub variables: Vec<(&'static str, String)>,
+    /// Its variables are complete. The first launcher of which that is true counts.
+    pub is_complete: bool,
+    /// What is missing or wrong, and the remedy.
+    pub problem: Option<String>,
+}
+
+/// What the environment shows of each launcher, in the order in which they are looked for. Blocks
+/// for nothing and nobody.
+#[must_use]
+pub fn launchers() -> Vec<LauncherState> {
+    let names = [ID, SIZE, BOOK, FD, NOTICES];
+    let set = |name: &&'static str| Some((*name, std::env::var_os(name)?));
+    let set = names.iter().filter_map(set);
+    let variables = set
+        .map(|(name, value)| (name, shown(&value.to_string_lossy())))
+        .collect();
+    let own = own_id();
+    let first = LauncherState {
+        name: "suci run",
+        variables,
+        is_complete: matches!(own, Ok(Some(_))),
+        problem: own.err().map(|error| error.to_string()),
+    };
+    let others = job::traces().into_iter().map(|trace| LauncherState {
+        name: trace.launcher.name(),
+        variables: trace.variables,
+        is_complete: trace.is_complete,
+        problem: trace.problem,
+    });
+    std::iter::once(first).chain(others).collect()
+}
+
+/// How many seconds to wait for the launcher, if the environment tells it.
+pub(crate) fn launch_timeout() -> Result<Option<u32>, Error> {
+    match number(LAUNCH_TIMEOUT, "correct it, or unset the variable")? {
+        Some(0) => Err(wrong(
+            LAUNCH_TIMEOUT,
+            "0",
+            "at least 1: correct it, or unset the variable",
+        )),
+        seconds => Ok(seconds),
+    }
+}
+
+/// The path of the library of PMIx, if the environment tells it.
+pub(crate) fn pmix_library() -> Result<Option<String>, Error> {
+    file(PMIX_LIBRARY)
+}
+
+/// Whether the environment names an address book.
+pub(crate) fn has_book() -> bool {
+    std::env::var_os(BOOK).is_some()
 }
 
 /// The address book, if the environment tells it. It must have an entry for `own`, the node whose
@@ -160,7 +269,7 @@ pub(crate) fn book(own: Option<NodeId>) -> Result<Option<AddressBook>, Error> {
     }
     let nodes = book.len();
     let more = |size: &u32| own.is_some() && *size as usize > nodes;
-    if let Some(size) = size()?.filter(more) {
+    if let Some(size) = own_size()?.filter(more) {
         let problem = format!("the book {BOOK}={path} has {nodes}: let suci run set both");
         return Err(wrong(SIZE, &size.to_string(), problem));
     }

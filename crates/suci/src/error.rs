@@ -321,6 +321,14 @@ pub enum Error {
         /// The fault, and the remedy.
         problem: String,
     },
+    /// The launcher that started the process does not give what a node needs.
+    #[error("{launcher}: {problem}")]
+    Launcher {
+        /// Its name, as `suci env` shows it.
+        launcher: &'static str,
+        /// What was found, what is missing, and the remedy.
+        problem: String,
+    },
     /// Some messages were not acknowledged.
     #[error(
         "not everything was delivered: {}; events tell the outcome of each message sent with notify, at the latest when its \
@@ -676,10 +684,18 @@ impl Error {
     }
 }
 
+/// The error of a socket that cannot be bound.
+pub(crate) fn bind_error(address: SocketAddr, source: io::Error) -> Error {
+    match source.kind() {
+        // No program has chosen port 0: the system has no other port left.
+        io::ErrorKind::AddrInUse if address.port() != 0 => Error::AddressInUse { address },
+        _ => Error::Bind { address, source },
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::builder::bind_error;
 
     #[test]
     fn limits_of_the_system_are_named_with_their_remedy() {

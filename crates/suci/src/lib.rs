@@ -135,6 +135,7 @@ pub mod group;
 mod helper;
 mod hold;
 mod huge_pages;
+mod job;
 mod launcher;
 mod lent;
 mod log;

@@ -219,3 +219,10 @@ pub(crate) fn of(fixed: &Fixed) -> Result<&Arc<OwnMembership>, Error> {
         remedy: "set membership when the node is built",
     })
 }
+
+/// Returns a node ID that no other node of a cluster is likely to have: of 1,000 nodes with such
+/// IDs two have the same in 1 of 8,000 clusters.
+pub(crate) fn random_id() -> Result<NodeId, Error> {
+    let random = crate::sys::random().map_err(Error::io("asking the system for random bytes"))?;
+    Ok(NodeId(u32::from_le_bytes(random)))
+}

@@ -6,8 +6,7 @@
 //! are bounded. The kernel hands over only connections that brought a byte, so those that say
 //! nothing take no slot.
 
-use crate::builder::bind_error;
-use crate::error::Error;
+use crate::error::{Error, bind_error};
 use crate::statistics::{
     Field, FieldKind, MAX_PEERS, NODE_FIELDS, PEER_FIELDS, SOCKET_FIELDS, Snapshot, StatFile,
 };

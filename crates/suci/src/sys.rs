@@ -455,6 +455,24 @@ pub(crate) fn is_open(fd: RawFd) -> bool {
     unsafe { libc::fcntl(fd, libc::F_GETFD) >= 0 }
 }
 
+/// Sleeps until `fd` is ready for `events` (`POLLIN`, `POLLOUT`) or broken, at most for `limit`.
+/// Returns false if it is not, also because a signal came.
+pub(crate) fn await_events(fd: RawFd, events: i16, limit: Duration) -> io::Result<bool> {
+    let mut entry = libc::pollfd {
+        fd,
+        events,
+        revents: 0,
+    };
+    let limit = timespec(limit);
+    // SAFETY: the entry and the limit outlive the call; a null signal mask is allowed.
+    let count = unsafe { libc::ppoll(&raw mut entry, 1, &raw const limit, std::ptr::null()) };
+    match checked(count) {
+        Ok(count) => Ok(count > 0),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// The address of `fd`, if it is a UDP socket.
 pub(crate) fn udp_address(fd: RawFd) -> Option<SocketAddr> {
     if !is_datagram_socket(fd) {
