@@ -136,11 +136,13 @@ fn open() -> Result<(SharedNode, u32), InitError> {
             .ignore_supervision(),
         None => builder,
     };
+    let node = builder.open_threads(1)?;
+    // Afterwards: a launcher that carries addresses told the size with them.
     let size = match env::id()? {
         Some(_) => env::size()?.unwrap_or(1),
         None => 1,
     };
-    Ok((builder.open_threads(1)?, size))
+    Ok((node, size))
 }
 
 impl Runtime {

@@ -116,11 +116,23 @@ pub(crate) fn size() -> Result<Option<u32>, Error> {
     Ok(Some(match (&found.kind, found.size) {
         (Kind::PmiPort(port), _) => by_port(port)?.1,
         (_, Some(size)) => size,
-        (_, None) => {
-            let size = pmix::size(found.rank, limit()?);
-            size.map_err(|problem| trouble(Launcher::Pmix, problem))?
-        }
+        (_, None) => by_server(found.rank)?,
     }))
+}
+
+/// Asks the server of PMIx, which alone knows the size, if no exchange told it already.
+fn by_server(rank: u32) -> Result<u32, Error> {
+    static KNOWN: Mutex<Option<u32>> = Mutex::new(None);
+    if let State::Joined(joined) = &*state() {
+        return Ok(joined.rank_and_size.1);
+    }
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(size) = *known {
+        return Ok(size);
+    }
+    let size = pmix::size(rank, limit()?);
+    let size = size.map_err(|problem| trouble(Launcher::Pmix, problem))?;
+    Ok(*known.insert(size))
 }
 
 fn trouble(launcher: Launcher, problem: String) -> Trouble {
@@ -164,9 +176,13 @@ pub(crate) fn join(listen: Option<SocketAddr>, is_safe: bool) -> Result<Option<P
     let Some(found) = found()? else {
         return Ok(None);
     };
-    let (rank, size) = match (rank()?, size()?) {
-        (Some(rank), Some(size)) => (rank, size),
-        _ => return Ok(None),
+    let Some(rank) = rank()? else {
+        return Ok(None);
+    };
+    // The exchange tells it: a session with the server less.
+    let size = match found.kind {
+        Kind::Pmix => 0,
+        _ => size()?.unwrap_or(0),
     };
     let limit = limit()?;
     let mut state = state();
@@ -252,6 +268,7 @@ impl Joined {
 struct Own {
     launcher: Launcher,
     rank: NodeId,
+    /// 0 if the exchange tells it.
     size: u32,
     listen: Option<SocketAddr>,
     is_safe: bool,
@@ -284,7 +301,17 @@ impl Own {
         Ok((socket, self.joined(local, book, key.zip(public))))
     }
 
+    /// Refuses to listen beyond loopback without keys, where the processes cannot exchange some.
+    fn check_keys(&self) -> Result<(), Error> {
+        let stays_here = self.listen.is_some_and(|at| at.ip().is_loopback());
+        match self.is_safe || stays_here {
+            true => Ok(()),
+            false => Err(self.trouble(self.launcher.no_key()).into()),
+        }
+    }
+
     fn join_step(&self, step: &slurm::Step) -> Taken {
+        self.check_keys()?;
         let book = step
             .book(self.size)
             .map_err(|problem| self.trouble(problem))?;
@@ -297,6 +324,7 @@ impl Own {
     }
 
     fn join_pods(&self, pods: &kubernetes::Pods) -> Taken {
+        self.check_keys()?;
         pods.await_names(self.size, self.until)
             .map_err(|problem| self.trouble(problem))?;
         let book = AddressBook::parse(&pods.book(self.size), "the pods")?;
@@ -326,8 +354,9 @@ impl Own {
         book: AddressBook,
         keys: Option<(NodeKey, PublicKeys)>,
     ) -> Joined {
+        let size = u32::try_from(book.len()).unwrap_or(u32::MAX);
         Joined {
-            rank_and_size: (self.rank.0, self.size),
+            rank_and_size: (self.rank.0, size),
             local,
             book,
             keys,

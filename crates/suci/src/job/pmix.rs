@@ -116,8 +116,8 @@ struct Library {
 }
 
 impl Library {
-    /// Opens the library: that which the environment names, that of the system, or that which the
-    /// launcher itself uses.
+    /// Opens the library: that which the environment names, that which the launcher itself uses, or
+    /// that of the system.
     fn open() -> Result<Self, String> {
         if let Some(named) = env::pmix_library().map_err(|error| error.to_string())? {
             let path = CString::new(named.as_str());
@@ -132,17 +132,18 @@ impl Library {
                 )),
             };
         }
-        if let Some(handle) = open(LIBRARY) {
-            return Self::of(handle);
-        }
-        let why = reason();
+        // The launcher's own fits its server best.
         let beside =
             of_ancestors().and_then(|path| CString::new(path.into_os_string().as_bytes()).ok());
-        match beside.and_then(|path| open(&path)) {
+        match beside
+            .and_then(|path| open(&path))
+            .or_else(|| open(LIBRARY))
+        {
             Some(handle) => Self::of(handle),
             None => Err(format!(
-                "libpmix.so.2 cannot be opened{why}: install it (Debian: libpmix2), or name its \
-                 path ({})",
+                "libpmix.so.2 cannot be opened{}: install it (Debian: libpmix2), or name its path \
+                 ({})",
+                reason(),
                 env::PMIX_LIBRARY
             )),
         }
@@ -409,18 +410,13 @@ fn bounded<T: Send + 'static>(
     })
 }
 
-/// The number of processes. `rank` is this one's.
+/// The number of processes. `rank` is this one's. Remember it: each call is a session.
 pub(super) fn size(rank: u32, limit: Duration) -> Result<u32, String> {
-    static KNOWN: Mutex<Option<u32>> = Mutex::new(None);
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(size) = *known {
-        return Ok(size);
-    }
     let size = bounded(limit, move |library| {
         library.session(|own| library.size(own, limit))
     })?;
     match rank < size {
-        true => Ok(*known.insert(size)),
+        true => Ok(size),
         false => Err(format!("PMIX_RANK={rank}: the job has {size} processes")),
     }
 }

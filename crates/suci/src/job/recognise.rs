@@ -27,6 +27,22 @@ impl Launcher {
         }
     }
 
+    /// Why a node without a key does not start, where the launcher carries none.
+    pub(crate) fn no_key(self) -> String {
+        let other = match self {
+            Self::Slurm => {
+                ", or start by srun --mpi=pmi2 or --mpi=pmix, which carry keys made for the run"
+            }
+            _ => ", which a Secret brings to all pods",
+        };
+        format!(
+            "the processes cannot exchange keys, and this one has none: make one (`suci keygen \
+             FILE`) and name the file for all of them ({}){other}; or set allow_insecure_network \
+             if the network is trusted",
+            env::KEY_FILE
+        )
+    }
+
     /// Where process r listens, seen from [`env::PORT`].
     pub(crate) fn port_rule(self) -> &'static str {
         match self {

@@ -8,7 +8,7 @@ use crate::env;
 use std::fmt::Write as _;
 
 /// The variables that are read, except [`env::PORT`].
-pub(super) const VARIABLES: [&str; 9] = [
+pub(super) const VARIABLES: [&str; 10] = [
     "SLURM_JOB_ID",
     "SLURM_STEP_ID",
     "SLURM_PROCID",
@@ -18,6 +18,7 @@ pub(super) const VARIABLES: [&str; 9] = [
     "SLURM_NODEID",
     "SLURM_LOCALID",
     "SLURM_DISTRIBUTION",
+    "SLURM_DIST_PLANESIZE",
 ];
 
 /// Nodes or tasks of a step at most.
@@ -105,13 +106,7 @@ fn chunk(seen: &Surroundings<'_>) -> Result<u32, String> {
         "block" => Ok(u32::MAX),
         "cyclic" => Ok(1),
         "plane" => {
-            let inline = text.split_once('=').and_then(|(_, size)| number(size));
-            let size =
-                inline.map_or_else(|| seen.number("SLURM_DIST_PLANESIZE"), |it| Ok(Some(it)))?;
-            size.filter(|size| *size > 0).ok_or_else(unknown)
-        }
-        plane if plane.starts_with("plane=") => {
-            let size = plane.split_once('=').and_then(|(_, size)| number(size));
+            let size = seen.number("SLURM_DIST_PLANESIZE")?;
             size.filter(|size| *size > 0).ok_or_else(unknown)
         }
         _ => Err(unknown()),
