@@ -16,6 +16,8 @@ pub enum Port {
     Sockets,
     /// Routes: packets of other nodes.
     Forwarded,
+    /// Messages that receives of programs match.
+    Matching,
 }
 
 /// How many ports there are.
@@ -23,17 +25,25 @@ pub const PORTS: usize = Port::ALL.len();
 
 impl Port {
     /// All ports. Their numbers are the positions here.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Active,
         Self::Remote,
         Self::Membership,
         Self::Sockets,
         Self::Forwarded,
+        Self::Matching,
     ];
 
     /// Returns true if its layer is told what becomes of peers.
     #[must_use]
     pub const fn hears_of_peers(self) -> bool {
+        matches!(self, Self::Remote | Self::Sockets | Self::Matching)
+    }
+
+    /// Returns true if its layer is told which of its messages the receiver refused. The program is
+    /// told of others.
+    #[must_use]
+    pub const fn hears_of_refusals(self) -> bool {
         matches!(self, Self::Remote | Self::Sockets)
     }
 
@@ -48,6 +58,8 @@ impl Port {
             Self::Sockets
         } else if channel.carries_forwarded() {
             Self::Forwarded
+        } else if channel.carries_matched() {
+            Self::Matching
         } else {
             Self::Remote
         }

@@ -420,7 +420,7 @@ key once all have it, and copy the file again. No message is lost.
 A file with the key of one node works alike. Its public line, which `suci key public` prints, goes to
 the file of public keys of every node: SUCI_NODE_KEY_FILE and SUCI_PUBLIC_KEYS_FILE name both. Words
 behind a line name the layers that the node may use, if not all: messages, groups, active,
-one-sided, membership, sockets, routes; or \"nothing\".
+one-sided, membership, sockets, routes, matching; or \"nothing\".
 
 Commands take these variables, too, where a node has an ID: under suci run, and suci ping --book.
 

@@ -4,7 +4,8 @@
 //! A [`Collective`] is one member's part of an operation in which all members of a group take part.
 //! An [`Agreement`] is one member's part of finding out together who of them is left. [`group`]
 //! runs both over an engine. [`remote`] has one-sided operations, with which a node reads and
-//! changes memory of another. [`sockets`] has listeners and connections between ports of nodes.
+//! changes memory of another. [`matching`] has receives that take messages by tag and source.
+//! [`sockets`] has listeners and connections between ports of nodes.
 //! [`routes`] has nodes that are reached through others. An
 //! [`ActiveHeader`] is the part of an active message that names its handler.
 
@@ -15,6 +16,7 @@ mod agreement;
 mod collective;
 mod element;
 pub mod group;
+pub mod matching;
 pub mod membership;
 mod output;
 pub mod remote;

@@ -100,6 +100,9 @@ const SOCKETS: u32 = 7 << 24;
 /// The layer of packets that nodes forward, in the top byte.
 const FORWARDED: u32 = 8 << 24;
 
+/// The layer of messages that receives of programs match, in the top byte.
+const MATCHED: u32 = 9 << 24;
+
 impl ChannelId {
     /// The last channel of programs. Higher channels belong to the library's other layers.
     pub const LAST_USER: Self = Self((1 << 24) - 1);
@@ -232,6 +235,18 @@ impl ChannelId {
         self.0 & 0xff00_0000 == FORWARDED
     }
 
+    /// Returns the channel of matched messages with this number, of which the lower 24 bits count.
+    #[must_use]
+    pub const fn of_matching(number: u32) -> Self {
+        Self(MATCHED | (number & 0x00ff_ffff))
+    }
+
+    /// Returns true if it carries messages that receives of programs match.
+    #[must_use]
+    pub const fn carries_matched(self) -> bool {
+        self.0 & 0xff00_0000 == MATCHED
+    }
+
     /// Returns true if its messages depend on no program: no event tells of their outcomes, and no
     /// flush waits for them.
     #[must_use]
@@ -243,7 +258,7 @@ impl ChannelId {
     /// program.
     #[must_use]
     pub const fn is_handled(self) -> bool {
-        self.0 >= ACTIVE && self.0 < FORWARDED + (1 << 24)
+        self.0 >= ACTIVE && self.0 < MATCHED + (1 << 24)
     }
 
     /// Returns its layer. A layer that is not known here counts as messages: the program gets them.
@@ -258,6 +273,7 @@ impl ChannelId {
             MEMBERSHIP => Layer::Membership,
             SOCKETS => Layer::Sockets,
             FORWARDED => Layer::Routes,
+            MATCHED => Layer::Matching,
             _ => Layer::Messages,
         }
     }
@@ -291,12 +307,14 @@ pub enum Layer {
     Sockets = 7,
     /// Packets that nodes forward.
     Routes = 8,
+    /// Messages that receives of programs match.
+    Matching = 9,
 }
 
 impl Layer {
     /// The layers that a node may be denied. Answers are not among them: a node answers only what
     /// it was asked.
-    pub const DENIABLE: [Self; 7] = [
+    pub const DENIABLE: [Self; 8] = [
         Self::Messages,
         Self::Groups,
         Self::Active,
@@ -304,6 +322,7 @@ impl Layer {
         Self::Membership,
         Self::Sockets,
         Self::Routes,
+        Self::Matching,
     ];
 
     /// Returns its name in files of public keys.
@@ -319,6 +338,7 @@ impl Layer {
             Self::Membership => "membership",
             Self::Sockets => "sockets",
             Self::Routes => "routes",
+            Self::Matching => "matching",
         }
     }
 }

@@ -30,6 +30,7 @@ pub mod groups;
 pub mod hostile;
 pub mod invariants;
 pub mod ladder;
+pub mod matching;
 pub mod membership;
 pub mod network;
 pub mod node;

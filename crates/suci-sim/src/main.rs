@@ -32,7 +32,7 @@ struct Args {
     nodes: Option<NonZeroUsize>,
     /// Kind of run (default: the seed chooses): swarm, lossy, partition, restart, pause, incast,
     /// big, mtu, rebind, duplicate-id, counters, huge, close, hostile, flow, suspend, crowd, churn,
-    /// visits, vast, channels, remote, sealed, groups, sockets, routes,
+    /// visits, vast, channels, remote, sealed, groups, sockets, matching, routes,
     /// members, busy
     #[arg(long, default_value = "default")]
     profile: Profile,

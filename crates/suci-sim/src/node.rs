@@ -12,6 +12,7 @@ use suci_proto::{
     Engine, Event, Outgoing, Port, SendError, TX_BUDGET, TransmitResult, Undelivered, Unreachable,
 };
 
+use crate::matching::MatchingProgram;
 use crate::groups::GroupProgram;
 use crate::invariants::{self, Progress};
 use crate::membership::MemberProgram;
@@ -108,6 +109,8 @@ pub struct Process {
     pub groups: Option<GroupProgram>,
     /// Its sockets, if the run has some.
     pub sockets: Option<SocketProgram>,
+    /// Its receives, if the run has some.
+    pub matching: Option<MatchingProgram>,
     /// Its routes, if not all hosts exchange packets.
     pub router: Option<RouteProgram>,
     /// How it is driven.
@@ -172,6 +175,7 @@ impl Process {
             member: None,
             groups: None,
             sockets: None,
+            matching: None,
             router: None,
             drive: Drive::Woken(Duration::from_micros(20)),
             scheduler: None,
@@ -244,6 +248,7 @@ impl Process {
         }
         self.run_groups(cx.now, listens)?;
         self.run_sockets(cx, listens)?;
+        self.run_matching(cx, listens)?;
         self.routes(cx);
         self.tx_incomplete = listens && self.engine.output_yields(now);
         if !self.tx_incomplete {
@@ -294,7 +299,9 @@ impl Process {
         let remote = self.remote.as_ref().and_then(RemoteProgram::wakes_at);
         let groups = self.groups.as_ref().and_then(GroupProgram::wakes_at);
         let sockets = self.sockets.as_ref().and_then(SocketProgram::wakes_at);
-        let at = remote.into_iter().chain(groups).chain(sockets).min()?;
+        let matching = self.matching.as_ref().and_then(MatchingProgram::wakes_at);
+        let layers = remote.into_iter().chain(groups).chain(sockets);
+        let at = layers.chain(matching).min()?;
         Some(at.max(visit.unwrap_or(at)))
     }
 
@@ -318,6 +325,18 @@ impl Process {
         sockets.serve(&mut self.engine, cx.now);
         match listens {
             true => sockets.run(&mut self.engine, cx.now, cx.nodes),
+            false => Ok(()),
+        }
+    }
+
+    /// Gives messages to receives; the program posts more if it listens.
+    fn run_matching(&mut self, cx: &Context<'_>, listens: bool) -> Result<(), Violation> {
+        let Some(matching) = &mut self.matching else {
+            return Ok(());
+        };
+        matching.serve(&mut self.engine);
+        match listens {
+            true => matching.run(&mut self.engine, cx.now, cx.nodes),
             false => Ok(()),
         }
     }
@@ -363,9 +382,10 @@ impl Process {
         .min()
     }
 
-    /// Returns true if messages of sockets wait for the layer.
+    /// Returns true if messages of sockets wait for the layer, or messages for receives.
     fn has_socket_input(&self) -> bool {
-        self.sockets.is_some() && self.engine.has_port_input(Port::Sockets)
+        let matching = self.matching.is_some() && self.engine.has_port_input(Port::Matching);
+        matching || self.sockets.is_some() && self.engine.has_port_input(Port::Sockets)
     }
 
     /// Audits the peers that this cycle touched, or all of them.
@@ -571,6 +591,9 @@ impl Process {
             cx.oracle.event(self.id, &event)?;
             if let Some(sockets) = &self.sockets {
                 sockets.event(&event, cx.now);
+            }
+            if let Some(matching) = &self.matching {
+                matching.event(&event);
             }
             if let Event::Incoming {
                 node,

@@ -259,6 +259,8 @@ pub struct Options {
     pub groups: Option<GroupPlan>,
     /// The sockets of each process, if the run has some.
     pub sockets: Option<SocketPlan>,
+    /// The receives and messages of each process, if the run has some.
+    pub matching: Option<MatchingPlan>,
     /// Which hosts exchange packets; all with all, if there is none.
     pub topology: Option<Topology>,
     /// The messages that programs send.
@@ -345,6 +347,19 @@ pub struct SocketPlan {
     pub silent: bool,
 }
 
+/// The receives and messages of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MatchingPlan {
+    /// Messages that it sends.
+    pub messages: u32,
+    /// Steps at once, at most.
+    pub burst: u32,
+    /// Longest pause between two bursts.
+    pub gap: Duration,
+    /// Bytes of messages that it keeps, beside one of each node.
+    pub memory: u64,
+}
+
 /// Hosts whose process starts again and again, under the same node ID, while those of the others
 /// stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -398,6 +413,7 @@ impl Options {
             seeds: 0,
             groups: None,
             sockets: None,
+            matching: None,
             topology: None,
             traffic: Traffic::none(),
             links: Links {
@@ -434,6 +450,7 @@ impl Options {
             (Port::Remote, remote),
             (Port::Membership, self.seeds > 0),
             (Port::Sockets, self.sockets.is_some()),
+            (Port::Matching, self.matching.is_some()),
             (Port::Forwarded, self.topology.is_some()),
         ];
         let open = open.into_iter().filter(|(_, is_open)| *is_open);
@@ -611,6 +628,7 @@ impl Options {
             && self.remote.is_none()
             && self.groups.is_none()
             && self.sockets.is_none()
+            && self.matching.is_none()
             && self.topology.is_none()
             && self.seeds == 0
             && !self.port_unreachable

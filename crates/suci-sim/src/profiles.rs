@@ -18,11 +18,13 @@ use crate::scheduler::Scheduler;
 use crate::steering;
 use crate::world::FIRST_KEY;
 use churn::{churn, vast, visits};
+use matching::matching;
 use members::members;
 use routes::routes;
 use steps::{finishes, flood, steps};
 
 mod churn;
+mod matching;
 mod members;
 mod routes;
 mod steps;
@@ -84,6 +86,8 @@ pub enum Profile {
     Groups,
     /// Sockets: connections that come and go.
     Sockets,
+    /// Receives that take messages by tag and source.
+    Matching,
     /// Nodes reach each other through others.
     Routes,
     /// Members of a cluster, which tell each other who is in it.
@@ -93,7 +97,7 @@ pub enum Profile {
 }
 
 /// Every profile by its name on the command line.
-pub const PROFILES: [(&str, Profile); 29] = [
+pub const PROFILES: [(&str, Profile); 30] = [
     ("default", Profile::Default),
     ("swarm", Profile::Swarm),
     ("lossy", Profile::Lossy),
@@ -120,6 +124,7 @@ pub const PROFILES: [(&str, Profile); 29] = [
     ("sealed", Profile::Sealed),
     ("groups", Profile::Groups),
     ("sockets", Profile::Sockets),
+    ("matching", Profile::Matching),
     ("routes", Profile::Routes),
     ("members", Profile::Members),
     ("busy", Profile::Busy),
@@ -256,6 +261,7 @@ pub fn options(seed: u64, profile: Profile, nodes: Option<usize>) -> Options {
         Profile::Remote => remote(&mut run, &mut rng),
         Profile::Groups => groups(&mut run, &mut rng),
         Profile::Sockets => sockets(&mut run, &mut rng),
+        Profile::Matching => matching(&mut run, &mut rng),
         Profile::Routes => routes(&mut run, &mut rng),
         Profile::Members => members(&mut run, &mut rng),
         Profile::Busy => busy(&mut run, &mut rng),

@@ -33,6 +33,8 @@ pub struct Tally {
     pub connections: u64,
     /// See [`connections`](Self::connections).
     pub connections_failed: u64,
+    /// Messages that receives took.
+    pub matched: u64,
     /// Packets lost.
     pub lost: u64,
     /// Packets duplicated.
@@ -179,6 +181,7 @@ impl Tally {
         self.phases += other.phases;
         self.connections += other.connections;
         self.connections_failed += other.connections_failed;
+        self.matched += other.matched;
     }
 
     /// Returns the numbers as one JSON object.
@@ -238,6 +241,9 @@ impl fmt::Display for Tally {
         if self.connections > 0 {
             let (all, failed) = (self.connections, self.connections_failed);
             write!(f, ", {all} connections, {failed} ends failed")?;
+        }
+        if self.matched > 0 {
+            write!(f, ", {} messages matched", self.matched)?;
         }
         Ok(())
     }

@@ -54,6 +54,7 @@ pub fn run(options: Options, print: bool) -> Outcome {
     world.tally.phases = world.ledger.phases();
     let sockets = world.sockets.lock().counts();
     (world.tally.connections, world.tally.connections_failed) = sockets;
+    world.tally.matched = world.matching.lock().received();
     world.tally.messages = world.oracle.delivered();
     world.tally.accepted = world.oracle.accepted_count();
     world.tally.bytes = world.oracle.bytes();

@@ -281,6 +281,9 @@ impl World {
                 if let Some(sockets) = &mut process.sockets {
                     sockets.wind_up(now, &nodes);
                 }
+                if let Some(matching) = &mut process.matching {
+                    matching.wind_up(now);
+                }
                 // Messages that a program withheld are sent in the end.
                 for peer in core::mem::take(&mut process.withheld) {
                     let automatic = |o: &mut PeerOptions| o.manual_retransmission = false;
@@ -312,6 +315,7 @@ impl World {
             .and_then(|()| self.remote.lock().finish())
             .and_then(|()| self.groups.lock().finish())
             .and_then(|()| self.finish_sockets())
+            .and_then(|()| self.matching.lock().finish())
             .and_then(|()| self.check_members())
             .and_then(|()| self.check_failures())
             .map_err(|violation| Failure { at, violation })?;
@@ -423,7 +427,8 @@ impl World {
         };
         let settled = self.remote.lock().is_settled()
             && self.groups.lock().is_settled()
-            && self.sockets.lock().is_settled();
+            && self.sockets.lock().is_settled()
+            && self.matching.lock().finish().is_ok();
         let operations = self.hosts.iter().all(ends) && settled;
         operations && self.check_members().is_ok() && self.oracle.is_settled()
     }

@@ -19,10 +19,12 @@ use crate::groups::GroupProgram;
 use crate::hostile::Hostile;
 use crate::membership::MemberProgram;
 use crate::network::Network;
+use crate::matching::MatchingProgram;
 use crate::node::{Context, Process};
 use crate::options::{Consume, Drive, Options, Step};
 use crate::oracle::groups::SharedGroups;
 use crate::oracle::remote::SharedOracle;
+use crate::oracle::matching::SharedMatchingOracle;
 use crate::oracle::sockets::SharedSocketOracle;
 use crate::oracle::{Kind, Oracle, Spec, Violation};
 use crate::packet::{HostId, Packet, ProcId};
@@ -131,6 +133,7 @@ pub struct World {
     pub(crate) groups: SharedGroups,
     /// Sockets.
     pub(crate) sockets: SharedSocketOracle,
+    pub(crate) matching: SharedMatchingOracle,
     pub(crate) rng: Rng,
     pub(crate) hostile: Hostile,
     pub(crate) queue: crate::queue::Queue<Due>,
@@ -199,6 +202,7 @@ impl World {
             ledger,
             groups: SharedGroups::new(seed, options.loses_only_the_dead()),
             sockets: SharedSocketOracle::default(),
+            matching: SharedMatchingOracle::default(),
             rng,
             hostile: Hostile::new(seed),
             queue: crate::queue::Queue::default(),
@@ -215,7 +219,7 @@ impl World {
         let options = &world.options;
         let layers = options.remote.is_some() || options.groups.is_some();
         let layers = layers || options.sockets.is_some() || options.topology.is_some();
-        if layers || options.seeds > 0 {
+        if layers || options.seeds > 0 || options.matching.is_some() {
             world.oracle.layers_send();
         }
         if options.seeds > 0 || options.groups.is_some() {
@@ -385,10 +389,13 @@ impl World {
         let mut config = self.config(host);
         let remote = self.remote_program(id, node);
         let groups = self.group_program(host, id);
+        let matching = self.matching_program(id, node);
         if let Some(remote) = &remote {
             config.placement = remote.placement();
         } else if let Some(groups) = &groups {
             config.placement = groups.placement();
+        } else if let Some(matching) = &matching {
+            config.placement = matching.placement();
         }
         config.ports = self.options.ports(remote.is_some());
         if config.unattended {
@@ -408,6 +415,7 @@ impl World {
         process.remote = remote;
         process.member = self.member_program(host, identity);
         process.groups = groups;
+        process.matching = matching;
         process.sockets = self.socket_program(id, node);
         let topology = self.options.topology;
         process.router = topology.map(|it| RouteProgram::new(&self.options, it, host));
@@ -484,6 +492,17 @@ impl World {
         let mut program = SocketProgram::new((process, node), silent, seed, plan, oracle, self.now);
         if self.mended {
             program.wind_up(self.now, &self.nodes);
+        }
+        Some(program)
+    }
+
+    /// Returns the receives of a new process.
+    fn matching_program(&self, process: ProcId, node: u32) -> Option<MatchingProgram> {
+        let plan = self.options.matching?;
+        let (seed, oracle) = (self.options.seed, self.matching.clone());
+        let mut program = MatchingProgram::new((process, node), seed, plan, oracle, self.now);
+        if self.mended {
+            program.wind_up(self.now);
         }
         Some(program)
     }
@@ -821,6 +840,7 @@ impl World {
         self.oracle.process_stopped(process.id, self.now);
         self.remote.lock().process_stopped(process.id);
         self.groups.lock().process_stopped(process.id);
+        self.matching.lock().process_stopped(process.id);
         let node = self.nodes.get(host).copied().unwrap_or_default();
         let mut sockets = self.sockets.lock();
         sockets.process_stopped(process.id, node, self.now);

@@ -1,5 +1,6 @@
 //! The builder, which starts a node from settings.
 
+use crate::matching::MatchingState;
 use crate::backend::BackendKind;
 use crate::book::AddressBook;
 use crate::budget::Budget;
@@ -463,6 +464,7 @@ impl NodeBuilder {
             self.faults = env::faults(id)?;
         }
         let regions = Regions::new();
+        let matched = Arc::new(MatchingState::new(process));
         let mut config = self.part_of_config(count)?;
         let named = self.book.is_some() || self.book_file.is_some();
         let reserved = reserved.map_or_else(|| self.join_job(), |socket| Ok(Some(socket)))?;
@@ -479,7 +481,10 @@ impl NodeBuilder {
         }
         let identity = identity(id)?;
         let drivers = backends.into_iter();
-        let drivers = drivers.map(|backend| self.driver(&config, identity, backend, &regions));
+        let drivers = drivers.map(|backend| {
+            let shared = (&regions, &matched);
+            self.driver(&config, identity, backend, shared)
+        });
         let drivers: Result<Vec<_>, Error> = drivers.collect();
         let (mut drivers, budgets): (Vec<_>, Vec<_>) = drivers?.into_iter().unzip();
         let budget = budgets.into_iter().reduce(Budget::with);
@@ -504,6 +509,7 @@ impl NodeBuilder {
             process,
             wait: self.wait,
             regions,
+            matched,
             beyond_loopback,
             shrunk_numbers: ShrunkNumbers::default(),
             membership,
@@ -791,13 +797,13 @@ impl NodeBuilder {
         config: &Config,
         identity: Identity,
         backend: Box<dyn Backend>,
-        regions: &Regions,
+        (regions, matched): (&Regions, &Arc<MatchingState>),
     ) -> Result<(Driver, Budget), Error> {
         backend.raw_fd().ok_or_else(no_descriptor)?;
         let seed = sys::random::<32>().map_err(Error::io("asking the system for random bytes"))?;
         let bytes = backend.capabilities().recv_buffer;
         let buffer = u64::try_from(bytes).unwrap_or(u64::MAX);
-        let places = Arc::new(Places::new(regions.clone()));
+        let places = Arc::new(Places::new(regions.clone(), Arc::clone(matched)));
         let config = Config {
             placement: PlacedBy::new(places.clone()),
             ports: Ports::ALL,
@@ -871,6 +877,7 @@ pub(crate) struct Fixed {
     pub(crate) process: OriginalProcess,
     pub(crate) wait: WaitPolicy,
     pub(crate) regions: Regions,
+    pub(crate) matched: Arc<MatchingState>,
     /// Addresses outside of loopback are allowed.
     pub(crate) beyond_loopback: bool,
     /// The numbers of groups that shrank.

@@ -42,6 +42,7 @@ mod coalescer;
 mod cycle;
 mod groups;
 mod input;
+mod matching;
 mod membership;
 mod output;
 mod remote;

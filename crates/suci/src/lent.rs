@@ -2,6 +2,7 @@
 
 use crate::shared_bytes::SharedBytes;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::{Arc, PoisonError, RwLock};
 use suci_layers::remote::{AtomicOp, Memory, Width};
@@ -22,6 +23,11 @@ impl LentBytes {
     /// Lends bytes that the lender, too, may use meanwhile.
     pub(crate) fn shared(bytes: SharedBytes) -> Arc<Self> {
         Self::new(bytes, false)
+    }
+
+    /// Lends bytes that the lender does not use until it withdraws them.
+    pub(crate) fn exclusive(bytes: SharedBytes) -> Arc<Self> {
+        Self::new(bytes, true)
     }
 
     fn new(bytes: SharedBytes, exclusive: bool) -> Arc<Self> {
@@ -136,9 +142,18 @@ impl<'a> Loan<'a> {
         let lent = self.lent.get_or_insert_with(|| {
             // SAFETY: the bytes are those of an exclusive borrow that lasts longer than this value,
             // whose end withdraws them; and the call does not use them meanwhile.
-            LentBytes::new(unsafe { SharedBytes::new(self.first, self.length) }, true)
+            LentBytes::exclusive(unsafe { SharedBytes::new(self.first, self.length) })
         });
         Arc::clone(lent)
+    }
+
+    /// Withdraws the buffer for ever, and returns it.
+    pub(crate) fn end(mut self) -> &'a mut [u8] {
+        self.take_back();
+        let this = ManuallyDrop::new(self);
+        // SAFETY: as in `take_back`. This value, which could lend the bytes again, is not used or
+        // dropped after this, so that nothing else refers to them.
+        unsafe { std::slice::from_raw_parts_mut(this.first.as_ptr(), this.length) }
     }
 
     /// Withdraws the buffer and returns it.

@@ -112,7 +112,8 @@
 //!   each driver cycle.
 //!
 //! Layers on messages: [`group`] has collective operations, [`remote`] one-sided ones, [`active`]
-//! messages that run a handler of the program at their receiver. [`sockets`] is the part of sockets
+//! messages that run a handler of the program at their receiver, [`matching`] receives that take
+//! messages by tag and source. [`sockets`] is the part of sockets
 //! that a node drives; the crate `suci-sockets` has those for programs.
 //!
 //! This crate joins the protocol (`suci-proto`) to sockets (`suci-net`); it runs on Linux.
@@ -139,6 +140,7 @@ mod job;
 mod launcher;
 mod lent;
 mod log;
+pub mod matching;
 mod membership;
 mod message;
 mod metrics;

@@ -233,6 +233,23 @@ impl OutgoingMessage {
         }
     }
 
+    /// The message on a channel of matching, with a tag. A message that was not sent before may
+    /// have neither of its own.
+    pub(crate) fn matched(mut self, channel: ChannelId, tag: u64) -> Result<Self, Error> {
+        let of = "a message for a receive (the call names it)";
+        let given = &self.outgoing;
+        if !given.kind.is_user() {
+            return Err(Error::ReservedKind { kind: given.kind });
+        }
+        let is_new = !given.channel.carries_matched();
+        self.check_unused("the channel", is_new && given.channel.0 != 0, of)?;
+        self.check_unused("the tag", is_new && given.tag != 0, of)?;
+        self.outgoing.channel = channel;
+        self.outgoing.tag = tag;
+        self.replies = false;
+        Ok(self)
+    }
+
     /// Returns the message as a small one, if it is small.
     pub(crate) fn as_small(&self) -> Option<SmallOutgoing<'_>> {
         self.outgoing.as_small()

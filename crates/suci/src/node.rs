@@ -3,6 +3,7 @@
 mod active;
 mod calls;
 mod groups;
+mod matching;
 mod membership;
 mod receive;
 mod remote;

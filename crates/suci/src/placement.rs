@@ -3,10 +3,12 @@
 
 use crate::group::Waiting;
 use crate::lent::{LentBytes, LentPlace, Loan};
+use crate::matching::MatchingState;
 use crate::shared::Sleepers;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use suci_layers::group::GroupPlaces;
+use suci_layers::matching::MatchingService;
 use suci_layers::remote::{Layer, Memory, OperationId, Regions, SharedLayer};
 use suci_proto::message::IncomingInfo;
 use suci_proto::types::{NodeId, Source};
@@ -20,6 +22,9 @@ pub(crate) struct Places {
     buffer: Mutex<CallBuffer>,
     pub(crate) remote: SharedLayer,
     pub(crate) groups: Arc<GroupPlaces<Waiting>>,
+    pub(crate) matching: MatchingService,
+    /// The receives of the node, and those who wait for them.
+    pub(crate) matched: Arc<MatchingState>,
     /// Threads that wait for one-sided operations of a shared node.
     pub(crate) remote_waiters: Sleepers<AwaitedOfLayer>,
 }
@@ -42,20 +47,16 @@ struct CallBuffer {
     taken_by: Option<NodeId>,
 }
 
-impl Default for Places {
-    fn default() -> Self {
-        Self::new(Regions::new())
-    }
-}
-
 impl Places {
-    /// The memory of a shard of a node with these regions.
-    pub(crate) fn new(regions: Regions) -> Self {
+    /// The memory of a shard of a node with these regions and receives.
+    pub(crate) fn new(regions: Regions, matched: Arc<MatchingState>) -> Self {
         Self {
             lends: AtomicBool::new(false),
             buffer: Mutex::default(),
             remote: SharedLayer::new(regions),
             groups: Arc::default(),
+            matching: MatchingService::new(Arc::clone(&matched.table)),
+            matched,
             remote_waiters: Sleepers::new(),
         }
     }
@@ -96,6 +97,8 @@ impl Placement for Places {
             memory.map_or(Place::Own, Place::Named)
         } else if message.channel.is_of_group() {
             self.groups.place(from, message)
+        } else if message.channel.carries_matched() {
+            self.matching.place(from, message)
         } else {
             self.remote.place(from, message)
         }
@@ -158,7 +161,13 @@ impl Drop for LentBuffer<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fork::OriginalProcess;
     use suci_proto::types::{ChannelId, Kind, SessionNumber};
+
+    fn places() -> Places {
+        let process = OriginalProcess::new().unwrap();
+        Places::new(Regions::new(), Arc::new(MatchingState::new(process)))
+    }
 
     fn message(channel: ChannelId, total: u64) -> IncomingInfo {
         IncomingInfo {
@@ -181,7 +190,7 @@ mod tests {
 
     #[test]
     fn one_message_that_fits_gets_the_buffer_of_the_call() {
-        let (places, user) = (Places::new(Regions::new()), ChannelId(0));
+        let (places, user) = (places(), ChannelId(0));
         let mut bytes = [0; 100];
         let mut buffer = places.lend(&mut bytes);
         assert!(named(&places, 100, user).is_none(), "not lent");

@@ -117,7 +117,12 @@ impl Peer {
 }
 
 /// The ports to which the last messages of a session come.
-const LAST: [Port; 3] = [Port::Remote, Port::Membership, Port::Sockets];
+const LAST: [Port; 4] = [
+    Port::Remote,
+    Port::Membership,
+    Port::Sockets,
+    Port::Matching,
+];
 
 /// The remains of a session. The program gets the messages that had arrived, the reason of the end,
 /// and one outcome for each message of its own. Calls and layers get the other messages.

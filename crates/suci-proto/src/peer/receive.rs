@@ -168,7 +168,7 @@ impl Peer {
             }
             if let Some(reason) = done.reason
                 && channel.is_handled()
-                && Port::of(channel).hears_of_peers()
+                && Port::of(channel).hears_of_refusals()
                 && shared.config.ports.has(Port::of(channel))
             {
                 let input = PortInput::Refused {

@@ -17,6 +17,7 @@ mod credit;
 mod finish;
 mod first;
 pub mod groups;
+pub mod matching;
 mod question;
 mod receiver;
 pub mod remote;
@@ -93,6 +94,8 @@ pub enum Kind {
     Group,
     /// A connection lost, invented or mixed bytes, failed without a reason, or does not end.
     Socket,
+    /// A receive got a message that it does not admit, or not in order, or wrote where it must not.
+    Matching,
     /// In the end a member does not know all others, or knows one that is gone; or a living one was
     /// told dead.
     Membership,

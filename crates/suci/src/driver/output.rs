@@ -30,6 +30,7 @@ impl Driver {
         if self.has_socket_work() {
             self.serve_sockets();
         }
+        self.match_arrived();
         let now = self.now;
         self.tx_incomplete = false;
         self.coalescer.on_output(now);

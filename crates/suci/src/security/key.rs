@@ -81,7 +81,7 @@ pub enum KeyTextError {
     /// A word behind a public key is no layer.
     #[error(
         "a word behind the key is no layer: name those that the node may use, of messages, groups, active, one-sided, \
-         membership, sockets and routes; or \"nothing\"; without a word it may use all"
+         membership, sockets, routes and matching; or \"nothing\"; without a word it may use all"
     )]
     Layer,
     /// Two lines of a node name different layers.

@@ -35,6 +35,7 @@ mod events;
 mod gate;
 mod groups;
 mod inner;
+mod matching;
 mod membership;
 mod parker;
 mod readiness;

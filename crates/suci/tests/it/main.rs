@@ -15,6 +15,7 @@ mod itself;
 mod large;
 mod life;
 mod log;
+mod matching;
 mod meanings;
 mod membership;
 mod next;
