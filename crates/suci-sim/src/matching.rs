@@ -121,7 +121,11 @@ impl MatchingProgram {
         }
         self.service.serve(engine, || true);
         self.take()?;
-        self.oracle.lock().held(self.node, self.change(|table| table.unexpected().1), self.plan.memory)
+        self.oracle.lock().held(
+            self.node,
+            self.change(|table| table.unexpected().1),
+            self.plan.memory,
+        )
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut Matching) -> T) -> T {
@@ -137,7 +141,10 @@ impl MatchingProgram {
             45..85 => {
                 let wanted = self.wanted(nodes);
                 let length = self.rng.scale(1, 2 * LONGEST);
-                let least = self.rng.chance(250_000).then(|| self.rng.range(1, length + 1));
+                let least = self
+                    .rng
+                    .chance(250_000)
+                    .then(|| self.rng.range(1, length + 1));
                 return self.post(wanted, length, least);
             }
             85..92 => self.claim(nodes),

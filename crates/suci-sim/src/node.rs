@@ -12,9 +12,9 @@ use suci_proto::{
     Engine, Event, Outgoing, Port, SendError, TX_BUDGET, TransmitResult, Undelivered, Unreachable,
 };
 
-use crate::matching::MatchingProgram;
 use crate::groups::GroupProgram;
 use crate::invariants::{self, Progress};
+use crate::matching::MatchingProgram;
 use crate::membership::MemberProgram;
 use crate::network::Network;
 use crate::options::{Consume, Drive};

@@ -17,14 +17,14 @@ use toy_cipher::{RecordingHandshakes, SealLedger};
 
 use crate::groups::GroupProgram;
 use crate::hostile::Hostile;
+use crate::matching::MatchingProgram;
 use crate::membership::MemberProgram;
 use crate::network::Network;
-use crate::matching::MatchingProgram;
 use crate::node::{Context, Process};
 use crate::options::{Consume, Drive, Options, Step};
 use crate::oracle::groups::SharedGroups;
-use crate::oracle::remote::SharedOracle;
 use crate::oracle::matching::SharedMatchingOracle;
+use crate::oracle::remote::SharedOracle;
 use crate::oracle::sockets::SharedSocketOracle;
 use crate::oracle::{Kind, Oracle, Spec, Violation};
 use crate::packet::{HostId, Packet, ProcId};

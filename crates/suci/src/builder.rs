@@ -1,6 +1,5 @@
 //! The builder, which starts a node from settings.
 
-use crate::matching::MatchingState;
 use crate::backend::BackendKind;
 use crate::book::AddressBook;
 use crate::budget::Budget;
@@ -12,6 +11,7 @@ use crate::fork::OriginalProcess;
 use crate::job;
 use crate::launcher::Launcher;
 use crate::log;
+use crate::matching::MatchingState;
 use crate::membership::{self, Membership, OwnMembership};
 use crate::metrics::Responder;
 use crate::names::Names;

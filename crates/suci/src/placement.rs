@@ -159,15 +159,17 @@ impl Drop for LentBuffer<'_> {
 }
 
 #[cfg(test)]
+impl Default for Places {
+    fn default() -> Self {
+        let process = crate::fork::OriginalProcess::new().unwrap();
+        Self::new(Regions::new(), Arc::new(MatchingState::new(process)))
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fork::OriginalProcess;
     use suci_proto::types::{ChannelId, Kind, SessionNumber};
-
-    fn places() -> Places {
-        let process = OriginalProcess::new().unwrap();
-        Places::new(Regions::new(), Arc::new(MatchingState::new(process)))
-    }
 
     fn message(channel: ChannelId, total: u64) -> IncomingInfo {
         IncomingInfo {
@@ -190,7 +192,7 @@ mod tests {
 
     #[test]
     fn one_message_that_fits_gets_the_buffer_of_the_call() {
-        let (places, user) = (places(), ChannelId(0));
+        let (places, user) = (Places::default(), ChannelId(0));
         let mut bytes = [0; 100];
         let mut buffer = places.lend(&mut bytes);
         assert!(named(&places, 100, user).is_none(), "not lent");

@@ -169,7 +169,8 @@ impl LentMemory for MessagePlace {
     fn read(&self, at: usize, bytes: &mut [u8]) {
         let fitting = self.fitting(at, bytes.len());
         if let Some(bytes) = bytes.get_mut(..fitting) {
-            self.buffer.read(self.offset.saturating_add(at as u64), bytes);
+            self.buffer
+                .read(self.offset.saturating_add(at as u64), bytes);
         }
     }
 }

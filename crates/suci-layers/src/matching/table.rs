@@ -293,7 +293,10 @@ impl Matching {
     ) -> Result<ReceiveId, NoSuchMessage> {
         let claimed = self.unexpected.get(&message);
         let claimed = claimed.filter(|one| matches!(one.owner, Owner::Program));
-        let envelope = claimed.ok_or(NoSuchMessage(message))?.description.envelope();
+        let envelope = claimed
+            .ok_or(NoSuchMessage(message))?
+            .description
+            .envelope();
         let pattern = Pattern::tag(envelope.tag).from(envelope.node);
         let receive = self.open_receive(pattern, buffer);
         self.fill_up(receive);
@@ -777,12 +780,7 @@ impl Matching {
     }
 
     /// Fails the receives that messages of some sessions of a node are on their way to.
-    fn fail_coming(
-        &mut self,
-        node: NodeId,
-        reason: EndReason,
-        of: impl Fn(SessionNumber) -> bool,
-    ) {
+    fn fail_coming(&mut self, node: NodeId, reason: EndReason, of: impl Fn(SessionNumber) -> bool) {
         let from_node = self.coming.keys().copied();
         let from_node = from_node.filter(|place| place.from.node == node && of(place.from.session));
         for place in from_node.collect::<Vec<_>>() {

@@ -41,7 +41,11 @@ impl Memory for Bytes8 {
         let mut bytes = self.0.lock().unwrap();
         let at = usize::try_from(at).unwrap();
         let into = bytes.get_mut(at..at.saturating_add(from.len()));
-        assert!(into.is_some(), "{} B at {at} are beyond the end", from.len());
+        assert!(
+            into.is_some(),
+            "{} B at {at} are beyond the end",
+            from.len()
+        );
         into.map(|into| into.copy_from_slice(from)).is_some()
     }
 
@@ -98,7 +102,8 @@ fn completions(table: &mut Matching) -> Vec<Completion> {
 /// The number of the message of each completion, as far as it has one.
 fn numbers(table: &mut Matching) -> Vec<u64> {
     let all = completions(table).into_iter();
-    all.filter_map(|one| Some(one.result.ok()?.number)).collect()
+    all.filter_map(|one| Some(one.result.ok()?.number))
+        .collect()
 }
 
 fn ended(from: Source) -> PortInput {

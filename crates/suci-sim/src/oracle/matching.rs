@@ -154,7 +154,9 @@ impl Wanted {
     /// Returns the same for the layer.
     #[must_use]
     pub fn pattern(&self) -> Pattern {
-        let pattern = Pattern::tag(self.tag).ignoring(self.ignore).on(self.channel);
+        let pattern = Pattern::tag(self.tag)
+            .ignoring(self.ignore)
+            .on(self.channel);
         match self.from {
             Some(node) => pattern.from(NodeId(node)),
             None => pattern,
@@ -222,7 +224,6 @@ pub struct SharedMatchingOracle(Arc<Mutex<MatchingOracle>>);
 
 impl SharedMatchingOracle {
     /// Locks the oracle.
-    #[must_use]
     pub fn lock(&self) -> MutexGuard<'_, MatchingOracle> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -230,14 +231,7 @@ impl SharedMatchingOracle {
 
 impl MatchingOracle {
     /// Describes the next message.
-    pub fn describe(
-        &mut self,
-        from: ProcId,
-        to: u32,
-        channel: u32,
-        tag: u64,
-        length: u64,
-    ) -> Sent {
+    pub fn describe(&mut self, from: ProcId, to: u32, channel: u32, tag: u64, length: u64) -> Sent {
         let token = self.next;
         self.next += 1;
         let name = Name {
@@ -292,7 +286,8 @@ impl MatchingOracle {
     #[must_use]
     pub fn waiting(&self, process: ProcId, wanted: Wanted) -> usize {
         let open = self.of(process).filter(|(_, posted)| !posted.is_over);
-        open.filter(|(_, posted)| posted.wanted == Some(wanted)).count()
+        open.filter(|(_, posted)| posted.wanted == Some(wanted))
+            .count()
     }
 
     fn of(&self, process: ProcId) -> impl Iterator<Item = (ReceiveId, &Posted)> {
@@ -323,7 +318,9 @@ impl MatchingOracle {
         // One message of each node may come beside.
         let most = memory + (u64::from(self.last_sender) + 1) * ONE_MORE;
         match held > most {
-            true => wrong(format!("node {node} keeps {held} B of messages, {most} B may be")),
+            true => wrong(format!(
+                "node {node} keeps {held} B of messages, {most} B may be"
+            )),
             false => Ok(()),
         }
     }
@@ -335,7 +332,10 @@ impl MatchingOracle {
     pub fn completed(&mut self, process: ProcId, node: u32, done: Completion) -> Verdict {
         let key = (process, done.receive);
         let Some(posted) = self.posted.get_mut(&key).filter(|posted| !posted.is_over) else {
-            return wrong(format!("process {process} has no receive {:?}", done.receive));
+            return wrong(format!(
+                "process {process} has no receive {:?}",
+                done.receive
+            ));
         };
         posted.is_over = done.released;
         let mut tray = posted.tray.lock();
@@ -348,7 +348,10 @@ impl MatchingOracle {
             return Ok(());
         };
         if !done.released && !posted.is_multiple {
-            return wrong(format!("{:?} has its message and is not over", done.receive));
+            return wrong(format!(
+                "{:?} has its message and is not over",
+                done.receive
+            ));
         }
         let wanted = posted.wanted;
         self.check_bytes(key, node, &matched)?;
@@ -361,15 +364,13 @@ impl MatchingOracle {
         self.check_order((process, matched.from, matched.channel.0), got)
     }
 
-    fn check_bytes(
-        &mut self,
-        key: (ProcId, ReceiveId),
-        node: u32,
-        matched: &Matched,
-    ) -> Verdict {
+    fn check_bytes(&mut self, key: (ProcId, ReceiveId), node: u32, matched: &Matched) -> Verdict {
         let sent = token(&matched.user_header).and_then(|token| self.sent.get_mut(&token));
         let Some(sent) = sent.filter(|sent| sent.name.to == node) else {
-            return broken(Kind::Invented, format!("nobody sent node {node} {matched:?}"));
+            return broken(
+                Kind::Invented,
+                format!("nobody sent node {node} {matched:?}"),
+            );
         };
         if core::mem::replace(&mut sent.fate, Fate::Received) == Fate::Received {
             return broken(Kind::Twice, format!("received twice: {sent:?}"));
@@ -399,7 +400,11 @@ impl MatchingOracle {
         drop(tray);
         let before = posted.used.range(..=matched.offset).next_back();
         let overlaps = before.is_some_and(|(at, length)| at + length > matched.offset)
-            || posted.used.range(matched.offset..).next().is_some_and(|(at, _)| *at < end);
+            || posted
+                .used
+                .range(matched.offset..)
+                .next()
+                .is_some_and(|(at, _)| *at < end);
         if overlaps && matched.length > 0 {
             return wrong(format!("two messages in one place: {matched:?}"));
         }

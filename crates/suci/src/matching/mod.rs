@@ -165,10 +165,7 @@ impl<'a, N: MatchingNode> Matching<'a, N> {
 
     /// Calls `work`, which may post receives into buffers that outlive this call, and wait for
     /// them. Receives that are open when `work` returns are withdrawn.
-    pub fn scope<'env, T>(
-        &self,
-        work: impl FnOnce(&MatchingScope<'_, 'env, N>) -> T,
-    ) -> T {
+    pub fn scope<'env, T>(&self, work: impl FnOnce(&MatchingScope<'_, 'env, N>) -> T) -> T {
         work(&MatchingScope::new(self.node))
     }
 

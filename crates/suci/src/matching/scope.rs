@@ -99,11 +99,7 @@ impl<'a, 'env, N: MatchingNode> MatchingScope<'a, 'env, N> {
     ///
     /// # Errors
     /// [`Error::Closed`]; [`Error::Forked`]; [`Error::Io`].
-    pub fn post(
-        &self,
-        pattern: Pattern,
-        buffer: &'env mut [u8],
-    ) -> Result<Posted<'env>, Error> {
+    pub fn post(&self, pattern: Pattern, buffer: &'env mut [u8]) -> Result<Posted<'env>, Error> {
         self.begin(buffer, pattern.node(), |table, buffer| {
             Ok(table.post(pattern, buffer))
         })

@@ -87,10 +87,7 @@ impl MatchingHost for SharedNode {
     }
 
     fn watch(&self, node: NodeId, awaited: bool) -> Result<(), Error> {
-        let (shard, watch) = (
-            self.inner.shard_of(node),
-            Inner::watching(node, awaited),
-        );
+        let (shard, watch) = (self.inner.shard_of(node), Inner::watching(node, awaited));
         self.inner.wait_for(self.inner.pushing(shard, watch))?
     }
 }

@@ -17,10 +17,7 @@ fn bytes(seed: u64, length: usize) -> Vec<u8> {
 }
 
 /// Runs `receives` at a node while another one sends.
-fn with_nodes(
-    sends: impl FnOnce(Matching<'_>) + Send,
-    receives: impl FnOnce(Matching<'_>),
-) {
+fn with_nodes(sends: impl FnOnce(Matching<'_>) + Send, receives: impl FnOnce(Matching<'_>)) {
     let (mut a, mut b) = pair();
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -53,7 +50,12 @@ fn receive_all(matching: &Matching<'_, impl MatchingNode>, from: NodeId, backwar
     matching.scope(|scope| {
         let order = (0..).zip(&mut buffers);
         let mut posted: Vec<_> = order
-            .map(|(tag, buffer)| (tag, scope.post(Pattern::tag(tag).from(from), buffer).unwrap()))
+            .map(|(tag, buffer)| {
+                (
+                    tag,
+                    scope.post(Pattern::tag(tag).from(from), buffer).unwrap(),
+                )
+            })
             .collect();
         if backwards {
             posted.reverse();
@@ -62,7 +64,10 @@ fn receive_all(matching: &Matching<'_, impl MatchingNode>, from: NodeId, backwar
             let got = scope.wait(&mut posted, LONG).unwrap().unwrap();
             let length = LENGTHS[tag as usize];
             assert_eq!((got.from.node, got.tag), (from, tag));
-            assert_eq!((got.length, got.total, got.offset), (length as u64, length as u64, 0));
+            assert_eq!(
+                (got.length, got.total, got.offset),
+                (length as u64, length as u64, 0)
+            );
             assert_eq!(got.user_header, [tag as u8][..]);
             assert_eq!(posted.into_buffer()[..length], bytes(tag, length));
         }
@@ -104,7 +109,10 @@ fn threads_share_the_receives_of_a_node() {
                     let length = LENGTHS[tag as usize];
                     let pattern = Pattern::tag(tag).on(channel);
                     let matching = b.matching();
-                    let got = matching.receive(pattern, &mut buffer, LONG).unwrap().unwrap();
+                    let got = matching
+                        .receive(pattern, &mut buffer, LONG)
+                        .unwrap()
+                        .unwrap();
                     assert_eq!(got.length, length as u64);
                     assert_eq!(buffer[..length], bytes(tag, length));
                 }
@@ -117,7 +125,11 @@ fn threads_share_the_receives_of_a_node() {
 #[test]
 fn a_node_with_several_threads_receives_from_any() {
     let nodes: Vec<SharedNode> = (0..5)
-        .map(|id| builder(id).open_threads(if id == 0 { 2 } else { 1 }).unwrap())
+        .map(|id| {
+            builder(id)
+                .open_threads(if id == 0 { 2 } else { 1 })
+                .unwrap()
+        })
         .collect();
     let (first, others) = nodes.split_first().unwrap();
     for other in others {
@@ -128,7 +140,11 @@ fn a_node_with_several_threads_receives_from_any() {
     let mut from = Vec::new();
     let mut buffer = vec![0; 400_000];
     for _ in others {
-        let got = first.matching().receive(Pattern::any(), &mut buffer, LONG).unwrap().unwrap();
+        let got = first
+            .matching()
+            .receive(Pattern::any(), &mut buffer, LONG)
+            .unwrap()
+            .unwrap();
         from.push(got.from.node);
         assert_eq!(buffer, bytes(9, 400_000));
         buffer.fill(0);
@@ -140,7 +156,10 @@ fn a_node_with_several_threads_receives_from_any() {
 #[test]
 fn a_message_that_is_too_long_is_cut_and_nothing_is_written_behind_it() {
     let raw = |b: &Matching<'_>, memory: &mut [u8]| {
-        let parts = [(NonNull::from(&mut memory[1]), 2), (NonNull::from(&mut memory[8]), 5)];
+        let parts = [
+            (NonNull::from(&mut memory[1]), 2),
+            (NonNull::from(&mut memory[8]), 5),
+        ];
         // SAFETY: the memory outlives the waits for the completions below, and is read only after.
         unsafe { b.post_raw(Pattern::any(), &parts, None) }.unwrap()
     };
@@ -164,7 +183,10 @@ fn a_message_that_is_too_long_is_cut_and_nothing_is_written_behind_it() {
                 assert_eq!((got.is_truncated(), got.length), (tag > 1, total.min(7)));
                 let sent = bytes(tag, 7);
                 assert_eq!([&memory[1..3], &memory[8..12]].concat(), sent[..6]);
-                assert_eq!((memory[0], &memory[3..8], &memory[13..]), (255, &[255; 5][..], &[255; 3][..]));
+                assert_eq!(
+                    (memory[0], &memory[3..8], &memory[13..]),
+                    (255, &[255; 5][..], &[255; 3][..])
+                );
             }
         },
     );
@@ -191,6 +213,7 @@ fn a_buffer_for_several_messages_is_given_back_once() {
             assert_eq!(done.iter().filter(|one| one.released).count(), 1);
             assert!(done[2].released);
             assert_eq!(memory[300..600], bytes(1, 300));
+            // SAFETY: a receive that is refused takes no memory.
             let error = unsafe { b.post_raw(Pattern::any(), &parts, Some(1_001)) };
             let error = error.unwrap_err();
             assert!(matches!(error, MatchingError::Buffer(_)), "{error}");
@@ -223,7 +246,10 @@ fn receives_that_are_dropped_or_forgotten_take_nothing() {
             let last = b.peek(&Pattern::tag(3), LONG).unwrap().unwrap();
             assert_eq!((last.total, memory), (200_000, [0; 8]));
             // The first one is still there, since no receive was.
-            let got = b.receive(Pattern::any(), &mut memory, LONG).unwrap().unwrap();
+            let got = b
+                .receive(Pattern::any(), &mut memory, LONG)
+                .unwrap()
+                .unwrap();
             assert_eq!((got.tag, got.length), (0, 8));
             // One can be claimed, and received or discarded.
             let claimed = b.claim(&Pattern::tag(2), LONG).unwrap().unwrap();
@@ -233,7 +259,10 @@ fn receives_that_are_dropped_or_forgotten_take_nothing() {
                 let mut posted = scope.receive_claimed(claimed.message, &mut room).unwrap();
                 let got = scope.wait(&mut posted, LONG).unwrap().unwrap();
                 assert_eq!((got.tag, got.length), (2, 200_000));
-                assert!(scope.wait(&mut posted, LONG).unwrap().is_none(), "taken before");
+                assert!(
+                    scope.wait(&mut posted, LONG).unwrap().is_none(),
+                    "taken before"
+                );
             });
             assert_eq!(room, bytes(2, 200_000));
             let claimed = b.claim(&Pattern::tag(1), LONG).unwrap().unwrap();
@@ -286,9 +315,17 @@ fn the_end_of_a_session_ends_receives_from_its_node() {
     let got = matching.receive(Pattern::tag(1).from(A), &mut memory, LONG);
     assert_eq!(got.unwrap().unwrap().length, 4);
     let failed = matching.receive(Pattern::tag(1).from(A), &mut memory, LONG);
-    assert!(matches!(failed, Err(Error::Ended { node: A, .. })), "{failed:?}");
+    assert!(
+        matches!(failed, Err(Error::Ended { node: A, .. })),
+        "{failed:?}"
+    );
     let short = Duration::from_millis(5);
-    assert!(matching.receive(Pattern::tag(1), &mut memory, short).unwrap().is_none());
+    assert!(
+        matching
+            .receive(Pattern::tag(1), &mut memory, short)
+            .unwrap()
+            .is_none()
+    );
     ends.join().unwrap();
     b.close(LONG).unwrap();
     let closed = b.matching().receive(Pattern::any(), &mut memory, short);
@@ -313,16 +350,31 @@ fn a_message_has_neither_channel_nor_tag_of_its_own() {
 #[test]
 fn the_sender_hears_of_delivery() {
     let (mut a, mut b) = pair();
-    a.matching().send(B, 1, OutgoingMessage::new("x").notify(42)).unwrap();
+    a.matching()
+        .send(B, 1, OutgoingMessage::new("x").notify(42))
+        .unwrap();
     let mut memory = [0; 8];
-    b.matching().receive(Pattern::any(), &mut memory, LONG).unwrap().unwrap();
+    b.matching()
+        .receive(Pattern::any(), &mut memory, LONG)
+        .unwrap()
+        .unwrap();
     assert!(b.try_recv().unwrap().is_none());
     let poll = thread::spawn(move || {
         b.poll(Duration::from_millis(200)).unwrap();
         b
     });
     let event = await_event(&mut a, |event| !matches!(event, Event::Up { .. }));
-    assert!(matches!(event, Event::Delivered { token: 42, node: B, .. }), "{event:?}");
+    assert!(
+        matches!(
+            event,
+            Event::Delivered {
+                token: 42,
+                node: B,
+                ..
+            }
+        ),
+        "{event:?}"
+    );
     drop(poll.join().unwrap());
 }
 
@@ -357,7 +409,10 @@ fn f04_unexpected_messages_are_bounded() {
     let mut buffer = vec![0; LENGTH];
     for tag in 0..COUNT {
         most = most.max(matching.unexpected().1);
-        matching.receive(Pattern::tag(tag), &mut buffer, LONG).unwrap().unwrap();
+        matching
+            .receive(Pattern::tag(tag), &mut buffer, LONG)
+            .unwrap()
+            .unwrap();
         assert!(buffer == bytes(tag, LENGTH));
     }
     assert!(most < (128 << 20) + (1 << 20), "{most}");
@@ -370,7 +425,10 @@ fn a_node_matches_its_own_messages() {
     let matching = node.matching();
     matching.send(A, 5, bytes(5, 1_000_000)).unwrap();
     let mut buffer = vec![0; 1_000_000];
-    let got = matching.receive(Pattern::tag(5), &mut buffer, LONG).unwrap().unwrap();
+    let got = matching
+        .receive(Pattern::tag(5), &mut buffer, LONG)
+        .unwrap()
+        .unwrap();
     assert_eq!((got.from.node, &buffer), (A, &bytes(5, 1_000_000)));
     let _ = (NOT_PERMITTED, Node::builder());
 }

@@ -51,14 +51,26 @@ fn a_receive_gets_the_oldest_message_that_it_admits() {
 #[test]
 fn bytes_go_to_the_buffer_and_the_rest_is_discarded() {
     let mut table = Matching::default();
-    let parts = [Bytes8::new(3), Bytes8::new(0), Bytes8::new(4), Bytes8::new(5)];
+    let parts = [
+        Bytes8::new(3),
+        Bytes8::new(0),
+        Bytes8::new(4),
+        Bytes8::new(5),
+    ];
     let dynamic = parts.iter().map(|part| Arc::clone(part) as Arc<dyn Memory>);
     let scattered = Buffer::new(dynamic).unwrap();
     table.post(exact(1, 5), scattered.clone());
     table.on_input(message(A, 0, 0, 5, 40));
     let done = completions(&mut table).remove(0).result.unwrap();
-    assert_eq!((done.length, done.total, done.is_truncated()), (12, 40, true));
-    let got = parts.iter().map(|part| part.all()).collect::<Vec<_>>().concat();
+    assert_eq!(
+        (done.length, done.total, done.is_truncated()),
+        (12, 40, true)
+    );
+    let got = parts
+        .iter()
+        .map(|part| part.all())
+        .collect::<Vec<_>>()
+        .concat();
     assert_eq!(got, payload(A, 0, 40)[..12]);
 
     // The same, in pieces and in any order, into memory that was named before.
@@ -72,7 +84,11 @@ fn bytes_go_to_the_buffer_and_the_rest_is_discarded() {
     let mut read = [0; 6];
     memory.read(2, &mut read);
     assert_eq!(read, bytes[2..8]);
-    let got = parts.iter().map(|part| part.all()).collect::<Vec<_>>().concat();
+    let got = parts
+        .iter()
+        .map(|part| part.all())
+        .collect::<Vec<_>>()
+        .concat();
     assert_eq!(got, bytes[..12]);
 }
 
@@ -99,7 +115,13 @@ fn a_buffer_for_several_messages_takes_them_behind_each_other() {
     let done = completions(&mut table);
     let got: Vec<_> = done
         .iter()
-        .map(|one| (one.receive, one.result.clone().unwrap().offset, one.released))
+        .map(|one| {
+            (
+                one.receive,
+                one.result.clone().unwrap().offset,
+                one.released,
+            )
+        })
         .collect();
     let expected = [(receive, 0, false), (receive, 9, false), (receive, 6, true)];
     assert_eq!(got, expected);
@@ -144,19 +166,32 @@ fn a_claimed_message_goes_to_its_receive_alone() {
     let peeked = table.peek(&Pattern::any()).unwrap();
     assert_eq!((peeked.tag, peeked.total, peeked.from), (5, 4, A));
     assert_eq!(table.claim(&exact(1, 5)), Some(peeked.clone()));
-    assert_eq!((table.peek(&Pattern::any()), table.claim(&exact(1, 5))), (None, None));
+    assert_eq!(
+        (table.peek(&Pattern::any()), table.claim(&exact(1, 5))),
+        (None, None)
+    );
     table.post(Pattern::any(), buffer(&memory));
     assert!(!table.has_completion());
-    let id = table.receive_claimed(peeked.message, buffer(&memory)).unwrap();
+    let id = table
+        .receive_claimed(peeked.message, buffer(&memory))
+        .unwrap();
     assert!(table.take_completion(id).unwrap().released);
     let gone = NoSuchMessage(peeked.message);
-    assert_eq!(table.receive_claimed(peeked.message, buffer(&memory)), Err(gone));
-    assert_eq!(table.discard(MessageId(99)), Err(NoSuchMessage(MessageId(99))));
+    assert_eq!(
+        table.receive_claimed(peeked.message, buffer(&memory)),
+        Err(gone)
+    );
+    assert_eq!(
+        table.discard(MessageId(99)),
+        Err(NoSuchMessage(MessageId(99)))
+    );
 
     // One that is still on its way is known before its bytes.
     assert!(table.begin(A, &info(3, 1, 8, 4)).is_none());
     let coming = table.claim(&Pattern::tag(8).on(3)).unwrap();
-    let id = table.receive_claimed(coming.message, buffer(&memory)).unwrap();
+    let id = table
+        .receive_claimed(coming.message, buffer(&memory))
+        .unwrap();
     assert!(!table.is_complete(id));
     table.on_input(message(A, 3, 1, 8, 4));
     assert_eq!(numbers(&mut table), [1]);
@@ -166,7 +201,10 @@ fn a_claimed_message_goes_to_its_receive_alone() {
     let coming = table.claim(&Pattern::tag(8).on(3)).unwrap();
     table.discard(coming.message).unwrap();
     table.on_input(message(A, 3, 2, 8, 4));
-    assert_eq!((table.has_completion(), table.unexpected()), (false, (0, 0)));
+    assert_eq!(
+        (table.has_completion(), table.unexpected()),
+        (false, (0, 0))
+    );
 }
 
 #[test]
@@ -232,7 +270,10 @@ fn a_message_of_the_next_session_does_not_get_ahead() {
     table.on_input(ended(A));
     table.on_input(message(next, 0, 0, 5, 4));
     let done = completions(&mut table);
-    let got: Vec<_> = done.iter().map(|one| one.result.clone().unwrap().from).collect();
+    let got: Vec<_> = done
+        .iter()
+        .map(|one| one.result.clone().unwrap().from)
+        .collect();
     assert_eq!((got, done[1].receive), (vec![A, next], any));
 }
 

@@ -59,7 +59,11 @@ enum Fate {
     NotMatched,
     Free,
     Claimed,
-    Receive { index: usize, offset: u64, room: u64 },
+    Receive {
+        index: usize,
+        offset: u64,
+        room: u64,
+    },
 }
 
 #[derive(Debug)]
@@ -87,12 +91,16 @@ struct Posted {
     is_full: bool,
 }
 
+/// A completion: the receive, the message that it took (source, tag and two lengths), and whether its
+/// memory is released.
+type Expected = (ReceiveId, Option<(Source, u64, u64, u64)>, bool);
+
 #[derive(Default)]
 struct World {
     table: Matching,
     posted: Vec<Posted>,
     sent: Vec<Sent>,
-    expected: VecDeque<(ReceiveId, Option<(Source, u64, u64, u64)>, bool)>,
+    expected: VecDeque<Expected>,
     sessions: [u32; NODES as usize],
     numbers: [[u64; CHANNELS as usize]; NODES as usize],
     orders: u64,
@@ -110,7 +118,10 @@ impl World {
         self.sent[at].order = self.orders;
         self.orders += 1;
         let one = &self.sent[at];
-        let receive = self.posted.iter().position(|r| !r.is_full && admits(&r.pattern, one));
+        let receive = self
+            .posted
+            .iter()
+            .position(|r| !r.is_full && admits(&r.pattern, one));
         match receive {
             Some(index) => self.bind(at, index),
             None => self.sent[at].fate = Fate::Free,
@@ -231,9 +242,8 @@ impl World {
     fn complete(&mut self, node: u32, channel: u32) {
         let from = source(node, self.sessions[node as usize]);
         let mut all = self.sent.iter_mut();
-        let next = all.position(|one| {
-            one.from == from && one.channel == channel && !one.is_complete
-        });
+        let next =
+            all.position(|one| one.from == from && one.channel == channel && !one.is_complete);
         let Some(at) = next else {
             return;
         };
@@ -256,8 +266,17 @@ impl World {
             false => self.table.peek(pattern),
         };
         let free = self.free(pattern);
-        let of = |at: usize| (self.sent[at].from, self.sent[at].tag, self.sent[at].length as u64);
-        assert_eq!(peeked.map(|one| (one.from, one.tag, one.total)), free.map(of));
+        let of = |at: usize| {
+            (
+                self.sent[at].from,
+                self.sent[at].tag,
+                self.sent[at].length as u64,
+            )
+        };
+        assert_eq!(
+            peeked.map(|one| (one.from, one.tag, one.total)),
+            free.map(of)
+        );
         if let Some(at) = free.filter(|_| keeps) {
             self.sent[at].fate = Fate::Claimed;
         }
@@ -277,7 +296,10 @@ impl World {
             let claimed = self.table.claimed(id)?;
             (claimed == (one.from, ChannelId::of_matching(one.channel), one.number)).then_some(id)
         });
-        let id = self.table.receive_claimed(id.unwrap(), buffer(&memory)).unwrap();
+        let id = self
+            .table
+            .receive_claimed(id.unwrap(), buffer(&memory))
+            .unwrap();
         self.posted.push(Posted {
             id,
             pattern: Pattern::any(),
