@@ -19,6 +19,7 @@ pub mod guards;
 pub mod ladders;
 pub mod launch;
 pub mod layers;
+mod links;
 pub mod machine;
 pub mod mutants;
 pub mod netns;

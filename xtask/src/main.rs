@@ -30,7 +30,7 @@ enum Chore {
     Nightly,
     /// Dependencies between our crates, what the engine must not touch, sizes
     Layers,
-    /// The width of comments and prose, and names that have a better one
+    /// The width of comments and prose, links of documents, and names that have a better one
     Prose,
     /// docs/faults.md against the tests in the tree
     Faults {

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Context, Failure, Result};
+use crate::links::{self, Tree};
 use crate::{exec, source};
 
 /// Lines of comments and prose end by this column.
 const COLUMNS: usize = 100;
 
-/// Documents that a newcomer reads first, and the most that each may have, in KiB.
+/// Documents that a newcomer reads first, and the maximum size of each in KiB.
 pub const DOCUMENTS: [(&str, u64); 3] = [
     ("README.md", 12),
     ("ARCHITECTURE.md", 32),
@@ -61,24 +62,27 @@ const BANNED: &[(&str, &str)] = &[
     ("Willing", "SendingPeer"),
 ];
 
-/// Checks the width of comments and prose, the size of the first documents, that no comment begins
-/// with a pronoun instead of its subject, that no banned name came back, and that no two types of a
-/// crate share a name.
+/// Checks the width of comments and prose, the size of the first documents, that what documents
+/// point at exists, that no comment begins with a pronoun instead of its subject, that no banned
+/// name came back, and that no two types of a crate share a name.
 ///
 /// # Errors
 /// All violations found, one per line.
 pub fn check() -> Result<()> {
     let mut wrong = Vec::new();
     let mut types = Types::new();
-    for file in tracked()? {
-        let path = exec::root().join(&file);
-        let text = std::fs::read_to_string(&path).context(path.display())?;
+    let files = tracked()?;
+    let mut tree = Tree::default();
+    for (file, text) in &files {
+        tree.add(file, text);
+    }
+    for (file, text) in &files {
         let found = match file.extension().is_some_and(|kind| kind == "rs") {
             true => {
-                note_types(&file, &text, &mut types);
-                [wide_comments(&text), riddles(&text), banned_names(&text)].concat()
+                note_types(file, text, &mut types);
+                [wide_comments(text), riddles(text), banned_names(text)].concat()
             }
-            false => wide_prose(&text),
+            false => [wide_prose(text), links::broken(file, text, &tree)?].concat(),
         };
         let shown = file.display();
         wrong.extend(
@@ -109,16 +113,23 @@ pub fn size(name: &str) -> Result<u64> {
     Ok(std::fs::metadata(&path).context(path.display())?.len())
 }
 
-/// Documents and Rust files of the repository that exist, also those that are not committed yet.
-fn tracked() -> Result<Vec<PathBuf>> {
+/// Documents and Rust files of the repository that exist, also those that are not committed yet,
+/// with their texts.
+fn tracked() -> Result<Vec<(PathBuf, String)>> {
     let listed = exec::capture(
         std::process::Command::new("git")
             .args(["ls-files", "--cached", "--others", "--exclude-standard"])
             .args(["*.rs", "*.md"])
             .current_dir(exec::root()),
     )?;
-    let exists = |file: &PathBuf| exec::root().join(file).exists();
-    Ok(listed.lines().map(PathBuf::from).filter(exists).collect())
+    let files = listed.lines().map(PathBuf::from);
+    let existing = files.filter(|file| exec::root().join(file).exists());
+    let read = existing.map(|file| {
+        let path = exec::root().join(&file);
+        let text = std::fs::read_to_string(&path).context(path.display())?;
+        Ok((file, text))
+    });
+    read.collect()
 }
 
 type Finding = (usize, String);
@@ -154,7 +165,8 @@ fn wide_comments(text: &str) -> Vec<Finding> {
     found
 }
 
-/// Finds comments that begin with a relative pronoun, and are no questions.
+/// Finds comments that begin with a relative pronoun, and are no questions, and those of items that
+/// name a bound `Most`.
 fn riddles(text: &str) -> Vec<Finding> {
     let mut found = Vec::new();
     let mut before = false;
@@ -165,6 +177,10 @@ fn riddles(text: &str) -> Vec<Finding> {
         let pronoun = first.filter(|word| ["What", "Who", "Whom", "Whoever"].contains(word));
         if let Some(word) = pronoun.filter(|_| !content.contains('?')) {
             found.push((number, format!("`{word}` is no subject: name the thing")));
+        }
+        let of_item = line.trim_start().starts_with("///");
+        if of_item && first == Some("Most") {
+            found.push((number, "`Most` names no quantity: maximum of what?".into()));
         }
         before = !content.is_empty();
     }
@@ -263,6 +279,8 @@ mod tests {
         let text = "/// Who waits?\n/// What it does.\n\n// What comes\n// Those.\n//! Whom\n";
         assert_eq!(lines(&riddles(text)), [4]);
         assert_eq!(lines(&riddles("let a = 1;\n    /// Who waits.\n")), [2]);
+        let text = "/// Most peers.\n// Most wait.\n\n/// A bound.\n/// Most wait.\n";
+        assert_eq!(lines(&riddles(text)), [1]);
     }
 
     #[test]

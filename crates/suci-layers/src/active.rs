@@ -1,4 +1,4 @@
-//! The user header of an active message (PROTOCOL.md, section 17).
+//! The user header of an active message (docs/protocol-layers.md, section 17).
 
 use bytes::Bytes;
 

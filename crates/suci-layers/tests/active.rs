@@ -1,4 +1,4 @@
-//! The header of active messages: PROTOCOL.md's test vectors, and any bytes.
+//! The header of active messages: the protocol's test vectors, and any bytes.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 #[path = "../../suci-proto/tests/it/page.rs"]

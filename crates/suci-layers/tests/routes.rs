@@ -1,4 +1,4 @@
-//! The outer packets of routes: PROTOCOL.md's test vectors, and any bytes.
+//! The outer packets of routes: the protocol's test vectors, and any bytes.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 #[path = "../../suci-proto/tests/it/page.rs"]

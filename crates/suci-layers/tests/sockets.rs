@@ -1,4 +1,4 @@
-//! The messages of sockets: PROTOCOL.md's test vectors, and any bytes.
+//! The messages of sockets: the protocol's test vectors, and any bytes.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 #[path = "sockets/any_bytes.rs"]

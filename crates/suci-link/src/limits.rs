@@ -62,14 +62,15 @@ pub const MESSAGE_CHARGE: u64 = 64;
 /// bytes.
 pub const MIN_PIECE: usize = 128;
 
-/// Most channels that one peer may have open towards us in one session, and most ranges of those
-/// that it finished.
+/// Maximum number of channels that one peer may have open towards us in one session, and maximum
+/// number of ranges of those that it finished.
 pub const MAX_CHANNELS: u64 = 65_536;
 
 /// Channels that every receiver lets a peer open, without announcing it.
 pub const MIN_CHANNELS: u64 = 1_024;
 
-/// Most bytes of memory that an open, idle channel costs each side, both directions together.
+/// Maximum number of bytes of memory that an open, idle channel costs each side, both directions
+/// together.
 pub const CHANNEL_MEMORY: u64 = 128;
 
 /// Silence after which unused socket credit lapses for its sender (L); twice that for the receiver.
@@ -137,7 +138,8 @@ pub const GROUP_WINDOW_PART: u64 = 4;
 /// Memory credit of a session, in bytes, that messages of programs do not use.
 pub const RESERVES: u64 = REPLY_RESERVE + GROUP_RESERVE;
 
-/// Most messages queued to one peer that are unacknowledged, or that follow an unacknowledged one.
+/// Maximum number of messages queued to one peer that are unacknowledged, or that follow an
+/// unacknowledged one.
 pub const MAX_QUEUED_MESSAGES: usize = 1 << 20;
 
 /// Incarnations of one node whose next epoch is remembered after their sessions ended.

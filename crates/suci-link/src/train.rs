@@ -102,8 +102,8 @@ pub struct Train {
 /// Offset of the checksum in a packet's header.
 const CHECKSUM: usize = PLAIN_OVERHEAD - 4;
 
-/// Most bytes of header and head that are copied together for the checksum: adding a few bytes to
-/// the checksum by themselves costs more than the copy.
+/// Maximum number of bytes of header and head that are copied together for the checksum: adding a
+/// few bytes to the checksum by themselves costs more than the copy.
 const LEAD: usize = 64;
 
 impl Train {

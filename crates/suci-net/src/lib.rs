@@ -73,22 +73,23 @@ mod train;
 pub use report::Report;
 pub use train::TrainError;
 
-/// Most segments in one train. Linux took 64 when `UDP_SEGMENT` was new (later kernels take 128);
-/// asking for more would fail on the older ones, and 64 already fill a train of ordinary packets.
+/// Maximum number of segments in one train. Linux took 64 when `UDP_SEGMENT` was new (later kernels
+/// take 128); asking for more would fail on the older ones, and 64 already fill a train of ordinary
+/// packets.
 pub const MAX_TRAIN_SEGMENTS: usize = 64;
 
-/// Most bytes in one train or one datagram: an IPv4 total length of 65,535, less an IP header of 20
-/// and a UDP header of 8 bytes. The kernel builds a train as one such packet.
+/// Maximum number of bytes in one train or one datagram: an IPv4 total length of 65,535, less an IP
+/// header of 20 and a UDP header of 8 bytes. The kernel builds a train as one such packet.
 pub const MAX_TRAIN_BYTES: usize = 65_507;
 
-/// Most slices in one train: `IOV_MAX` of Linux. Beyond it the kernel answers `EMSGSIZE`, which
-/// would be mistaken for a path that shrank.
+/// Maximum number of slices in one train: `IOV_MAX` of Linux. Beyond it the kernel answers
+/// `EMSGSIZE`, which would be mistaken for a path that shrank.
 pub const MAX_SLICES: usize = 1024;
 
 /// The abilities of a backend: asked once after opening, and again after [`SendOutcome::NoGso`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities {
-    /// Most segments per train: 1 without segmentation offload, else at most
+    /// Maximum number of segments per train: 1 without segmentation offload, else at most
     /// [`MAX_TRAIN_SEGMENTS`].
     pub max_segments: usize,
     /// Whether the kernel hands up several datagrams at once.
@@ -102,7 +103,7 @@ pub struct Capabilities {
     pub recv_buffer: usize,
     /// Send buffer in bytes, read back likewise.
     pub send_buffer: usize,
-    /// The longest that [`Backend::recv_blocking`] sleeps; `None` where it does not sleep at all.
+    /// Maximum time that [`Backend::recv_blocking`] sleeps; `None` where it does not sleep at all.
     pub block_limit: Option<Duration>,
 }
 

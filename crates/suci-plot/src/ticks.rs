@@ -2,7 +2,7 @@
 
 use crate::{Axis, Unit};
 
-/// Most measured values that each get a tick of their own.
+/// Maximum number of measured values that each get a tick of their own.
 const MOST_MEASURED: usize = 13;
 
 /// Least pixels between two names below a horizontal axis.

@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
-/// Most addresses that are kept of one peer. A name has several if its host is in several networks
-/// or has both families of IP.
+/// Maximum number of addresses that are kept of one peer. A name has several if its host is in
+/// several networks or has both families of IP.
 pub const MAX_ADDRESSES: usize = 8;
 
 /// Addresses of one peer, in the order in which they are tried: all different, at most

@@ -56,9 +56,9 @@ pub struct Config {
     pub mode: Mode,
     /// The nodes that may open a session; default [`AcceptPolicy::Book`].
     pub accept: AcceptPolicy,
-    /// Most peers: this many nodes in the book, and this many that are strangers or were connected
-    /// at some time. Nodes of the book that were never connected take no slot from strangers.
-    /// Default 16,384.
+    /// Maximum number of peers: this many nodes in the book, and this many that are strangers or
+    /// were connected at some time. Nodes of the book that were never connected take no slot from
+    /// strangers. Default 16,384.
     pub max_peers: usize,
     /// Largest UDP payload sent or received, in bytes; default 8,180. Large packets save work on
     /// paths that carry them (loopback, jumbo frames), but the socket buffer is shared out in
@@ -69,11 +69,11 @@ pub struct Config {
     pub max_datagram: usize,
     /// Protection of packets; default [`Security::Plain`]. Both ends of a connection need the same.
     pub security: Security,
-    /// Most packets sealed in one key phase; default and most [`limits::PHASE_PACKETS`], at least
-    /// 1,024.
+    /// Maximum number of packets sealed in one key phase; default and maximum
+    /// [`limits::PHASE_PACKETS`], at least 1,024.
     pub phase_packets: u64,
-    /// Time of a key phase; default and most [`limits::PHASE_TIME`], at least 5 s: it begins with a
-    /// PING, whose answer must not begin one at the other end, too.
+    /// Time of a key phase; default and maximum [`limits::PHASE_TIME`], at least 5 s: it begins
+    /// with a PING, whose answer must not begin one at the other end, too.
     pub phase_time: Duration,
     /// CRC32C over the payload too, not only over the header; default true. Sealed packets have no
     /// CRC.
@@ -85,8 +85,8 @@ pub struct Config {
     pub keep_alive: bool,
     /// Mark datagrams as ECN capable; default true.
     pub ecn: bool,
-    /// Most bytes per second of messages to each peer, in UDP payload; default `None`, no cap.
-    /// [`PeerOptions`](crate::PeerOptions) change it for one peer.
+    /// Maximum rate in bytes per second of messages to each peer, in UDP payload; default `None`,
+    /// no cap. [`PeerOptions`](crate::PeerOptions) change it for one peer.
     pub rate_cap: Option<u64>,
     /// The congestion controller that connections begin with; default [`ControllerChoice::Auto`].
     /// [`PeerOptions`](crate::PeerOptions) change it for one peer.

@@ -13,13 +13,14 @@ use suci_link::time::Instant;
 use suci_link::types::{Epoch, NodeId, SessionNumber};
 use suci_link::wire::{HeaderError, PacketType};
 
-/// Most records that wait for the driver. A record has about 100 B.
+/// Maximum number of records that wait for the driver. A record has about 100 B.
 const QUEUE: usize = 256;
 
-/// Most records in each second: about 150 KB of text.
+/// Maximum number of records in each second: about 150 KB of text.
 const PER_SECOND: u32 = 1_000;
 
-/// Most of them about packets whose sender proved nothing: anyone can send those, from any address.
+/// Maximum number of these records about packets whose sender proved nothing: anyone can send
+/// those, from any address.
 const UNPROVEN_PER_SECOND: u32 = 100;
 
 /// A step of a connection's life, or a packet that was dropped.

@@ -19,9 +19,9 @@ pub struct PeerOptions {
     /// Congestion controller of its connections. A changed one learns the path anew. Default
     /// [`ControllerChoice::Auto`]: by the round trip.
     pub controller: ControllerChoice,
-    /// Most bytes of UDP payload per second for messages to the peer, including retransmissions,
-    /// but at least a packet each second. Acknowledgements and signs of life go on in any case.
-    /// Default `None`: only network and receiver are the limit.
+    /// Maximum rate in bytes of UDP payload per second for messages to the peer, including
+    /// retransmissions, but at least a packet each second. Acknowledgements and signs of life go on
+    /// in any case. Default `None`: only network and receiver are the limit.
     pub rate_cap: Option<u64>,
     /// How long the peer may be silent, while something waits for it or with `keep_alive`, before
     /// it counts as lost: at least 100 ms. Default 10 s.

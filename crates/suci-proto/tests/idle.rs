@@ -43,7 +43,7 @@ static ALLOCATOR: Counting = Counting;
 
 const PEERS: usize = 10_000;
 
-/// Most bytes that a peer may cost.
+/// Maximum number of bytes that a peer may cost.
 const MOST: usize = 5 << 10;
 
 /// Bytes of the socket's buffer that each connected peer needs.

@@ -22,10 +22,10 @@ const SEGMENTS: usize = 2;
 /// Longer puts go in pieces, so that the copy of the data stays small.
 const LONGEST_PUT: usize = 4 << 20;
 
-/// Most elements of one strided operation, a limit of [`Layout::strided`].
+/// Maximum number of elements of one strided operation, a limit of [`Layout::strided`].
 const MAX_ELEMENTS: usize = 65_536;
 
-/// Most bytes that one strided get returns, a limit of the targets.
+/// Maximum number of bytes that one strided get returns, a limit of the targets.
 const LONGEST_REPLY: usize = 1 << 20;
 
 /// Words that each process tells the others of each segment.

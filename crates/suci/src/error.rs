@@ -371,7 +371,7 @@ pub enum Error {
         number: MessageNumber,
         /// Its length in bytes.
         length: u64,
-        /// The longest that is taken without the program's consent, in bytes.
+        /// Maximum length that is taken without the program's consent, in bytes.
         limit: u64,
     },
     /// Nothing can come on the channel for which the program waits. Messages of the peer on other

@@ -17,7 +17,7 @@ use suci_proto::types::NodeId;
 /// Longest line that is understood.
 const LONGEST: usize = 64;
 
-/// Most bytes that one read takes. The launcher's pipe holds as many.
+/// Maximum number of bytes that one read takes. The launcher's pipe holds as many.
 const MAX_POLL_TIME: usize = 64 << 10;
 
 /// How often the pipe is read while the driver does not sleep.

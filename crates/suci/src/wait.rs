@@ -136,7 +136,7 @@ struct Current {
 /// Decides how the next wait is done.
 #[derive(Debug)]
 pub(crate) struct Waiter {
-    /// The longest that a receive of the backend blocks, if it can.
+    /// Maximum time that a receive of the backend blocks, if it can.
     block_limit: Option<Duration>,
     current: Current,
     /// Messages that the program sent minus those that it took: as many answers may still come. At

@@ -21,7 +21,7 @@ const BUFFER: u64 = 8 << 20;
 /// UDP payload of a packet on Ethernet.
 const MTU: usize = ETHERNET_MTU;
 
-/// Most segments that Linux sends as one train.
+/// Maximum number of segments that Linux sends as one train.
 const MAX_SEGMENTS: usize = 64;
 
 /// The setting of a sealed node. The cipher is the one that is fastest where the processor has

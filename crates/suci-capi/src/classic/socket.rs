@@ -25,7 +25,7 @@ const MOST_FAILURES: usize = 1_024;
 /// How long `datagram_close` waits at a time for room in the node's queues.
 const ROUND: Duration = Duration::from_millis(10);
 
-/// The longest that `datagram_close` waits.
+/// Maximum time that `datagram_close` waits.
 const HOUR: Duration = Duration::from_secs(3_600);
 
 /// The limits of a socket, from the options with which it was opened.

@@ -20,7 +20,7 @@ use std::ptr;
 use std::time::Duration;
 use suci::Bytes;
 
-/// Most handlers that one call of `FM_extract` runs.
+/// Maximum number of handlers that one call of `FM_extract` runs.
 const EXTRACTED_AT_ONCE: u32 = 4_096;
 
 /// Allows addresses beyond loopback without a key.

@@ -37,8 +37,8 @@ fn example(name: &str) -> PathBuf {
 /// one before, and each process begins elsewhere.
 pub(crate) fn free_ports(count: u16) -> u16 {
     const PORTS: Range<u32> = 20_300..32_000;
-    /// Most ports of a call. All calls choose among the same first ports, since those of two calls
-    /// could overlap otherwise.
+    /// Maximum number of ports of a call. All calls choose among the same first ports, since those
+    /// of two calls could overlap otherwise.
     const MOST: u32 = 100;
     static TAKEN: AtomicU32 = AtomicU32::new(0);
     // Not by binding them: a child that another test starts just then would hold the socket until

@@ -217,7 +217,7 @@ pub(crate) enum Waiting {
 /// Longest payload that measurements send: the library's default limit for one message.
 pub(crate) const MAX_SIZE: usize = 64 << 20;
 
-/// Most messages to each receiver before it answers.
+/// Maximum number of messages to each receiver before it answers.
 pub(crate) const MAX_DATA: u32 = 100_000;
 
 pub(super) fn size(text: &str) -> Result<usize, String> {

@@ -16,7 +16,7 @@ use suci_proto::{
 /// The kind of all messages of this layer.
 const KIND: Kind = Kind(64);
 
-/// Most messages taken in one turn.
+/// Maximum number of messages taken in one turn.
 const BUDGET: usize = 64;
 
 /// A member and what it knows of the engines that drive it. A node with several threads has an

@@ -54,7 +54,7 @@ pub struct Settings {
     /// Time after which a node that failed or left is forgotten. A network that was divided for
     /// longer comes together again only by its seeds.
     pub forget_after: Duration,
-    /// Most nodes in the table, gone ones included. Each takes about 200 B.
+    /// Maximum number of nodes in the table, gone ones included. Each takes about 200 B.
     pub max_members: usize,
 }
 

@@ -9,11 +9,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use suci_proto::time::Instant;
 use suci_proto::types::NodeId;
 
-/// Most records that wait for one node. A digest is sent in the place of more: a node that many
-/// changes were kept for asks for what it lacks.
+/// Maximum number of records that wait for one node. A digest is sent in the place of more: a node
+/// that many changes were kept for asks for what it lacks.
 const MAX_RECORDS: usize = 512;
 
-/// Most records of a message.
+/// Maximum number of records of a message.
 const MOST: usize = (MAX_MESSAGE - LONGEST_HEADER) / LONGEST_RECORD;
 
 /// The contents that wait for one node.

@@ -18,8 +18,8 @@ const BUCKET_BITS: u32 = 32 - BUCKETS.trailing_zeros();
 /// together when any single member dies unnoticed.
 const SUCCESSORS: usize = 2;
 
-/// Most suspects among the successors: the members behind them are watched already, so that many
-/// that die together are noticed soon.
+/// Maximum number of suspects among the successors: the members behind them are watched already, so
+/// that many that die together are noticed soon.
 const MAX_SUSPECTS: usize = 8;
 
 /// Each further neighbour is this many times nearer than the one before. With 4, news crosses 1,000

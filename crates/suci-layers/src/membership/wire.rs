@@ -1,4 +1,4 @@
-//! The messages of membership (PROTOCOL.md, section 19).
+//! The messages of membership (docs/protocol-layers.md, section 19).
 
 use super::record::{Record, Status};
 use super::table::BUCKETS;

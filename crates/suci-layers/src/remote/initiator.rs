@@ -16,7 +16,7 @@ use suci_proto::Outgoing;
 use suci_proto::message::Held;
 use suci_proto::types::NodeId;
 
-/// Most operations that are open, or complete and not yet reported.
+/// Maximum number of operations that are open, or complete and not yet reported.
 pub const MAX_OPERATIONS: usize = 65_536;
 
 /// Requests to one node that may wait until they can be sent.
@@ -25,7 +25,7 @@ const MAX_QUEUED: usize = 4_096;
 /// Bytes of data in these requests, beyond which no other is queued.
 const MAX_QUEUED_BYTES: usize = 16 << 20;
 
-/// Most requests of one get.
+/// Maximum number of requests of one get.
 const MAX_PARTS: u64 = 1 << PART_BITS;
 
 /// An operation that completes later.

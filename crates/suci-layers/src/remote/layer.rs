@@ -15,7 +15,8 @@ use suci_proto::{
     ReceiveBuffer, SendError,
 };
 
-/// Most messages of one call of [`SharedLayer::serve`], beside those of sessions that ended.
+/// Maximum number of messages of one call of [`SharedLayer::serve`], beside those of sessions that
+/// ended.
 const BUDGET: usize = 256;
 
 /// The result of an operation.

@@ -3,13 +3,13 @@
 use core::fmt;
 use suci_proto::limits::MAX_MESSAGE;
 
-/// Most extents of a scattered or gathered operation: their list fits the user header of a message,
-/// so that the target knows where the bytes belong before they arrive. libfabric calls this limit
-/// `rma_iov_limit`. A longer list goes as several operations.
+/// Maximum number of extents of a scattered or gathered operation: their list fits the user header
+/// of a message, so that the target knows where the bytes belong before they arrive. libfabric
+/// calls this limit `rma_iov_limit`. A longer list goes as several operations.
 pub const MAX_EXTENTS: usize = 12;
 
-/// Most elements of a strided operation. It bounds the time that a target spends on one request. A
-/// longer array goes as several operations.
+/// Maximum number of elements of a strided operation. It bounds the time that a target spends on
+/// one request. A longer array goes as several operations.
 pub const MAX_ELEMENTS: u32 = 65_536;
 
 /// Consecutive bytes of a region.

@@ -49,8 +49,8 @@ pub use wire::{Access, Action, REPLIES, REQUESTS, Reply, Request, Signal, Signal
 
 use suci_proto::types::Kind;
 
-/// Most bytes of data of one reply. It bounds the memory that a request ties up at the target. An
-/// initiator splits a longer contiguous get into several requests.
+/// Maximum number of bytes of data of one reply. It bounds the memory that a request ties up at the
+/// target. An initiator splits a longer contiguous get into several requests.
 pub const LONGEST_REPLY: usize = 1 << 20;
 
 /// The description of a message, which is known before its bytes.

@@ -7,7 +7,7 @@ use core::ops::BitOr;
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Most regions of a node at one time.
+/// Maximum number of regions of a node at one time.
 pub const MAX_REGIONS: usize = 65_536;
 
 /// The number of a region at the node that registered it. No number is used twice.

@@ -1,4 +1,4 @@
-//! The messages of one-sided operations (PROTOCOL.md, "One-sided operations").
+//! The messages of one-sided operations (docs/protocol-layers.md, section 16).
 
 use super::error::{RemoteError, RemoteErrorKind};
 use super::layout::{Extent, Form, InvalidLayout, Layout, MAX_EXTENTS};

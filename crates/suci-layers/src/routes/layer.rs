@@ -11,15 +11,15 @@ use suci_proto::time::{Duration, Instant};
 use suci_proto::types::{ChannelId, NodeId};
 use suci_proto::{Engine, Outgoing, Port, PortInput, RoutedPacket, SendError};
 
-/// Most packets that wait for a neighbour on one channel, or are not acknowledged. More are
-/// dropped: packets that wait long are repeated by their sender in any case.
+/// Maximum number of packets that wait for a neighbour on one channel, or are not acknowledged.
+/// More are dropped: packets that wait long are repeated by their sender in any case.
 ///
 /// As many as the queue of a network card usually holds. While a neighbour's process sleeps for a
 /// millisecond, 90 packets come at 1 Gbit/s, 900 at 10 Gbit/s. If these found no room, their sender
 /// would take the loss for congestion.
 pub(super) const MAX_WAITING: u64 = 1_024;
 
-/// Most packets taken in one turn.
+/// Maximum number of packets taken in one turn.
 const BUDGET: usize = 256;
 
 /// Time without an answer of a neighbour after which packets take another route.

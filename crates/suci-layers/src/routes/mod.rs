@@ -1,4 +1,4 @@
-//! Routes: a node that is reached through others (PROTOCOL.md, "Routes").
+//! Routes: a node that is reached through others (docs/protocol-layers.md, "Routes").
 //!
 //! The packets of two nodes that cannot reach each other go from neighbour to neighbour. Each hop
 //! is a message between ordinary peers, whose payload is the packet, unchanged: under the credit,

@@ -9,11 +9,12 @@ use suci_proto::message::Message;
 use suci_proto::time::{Duration, Instant};
 use suci_proto::types::NodeId;
 
-/// Most nodes of which is remembered that routes are passed over. A further one replaces another.
+/// Maximum number of nodes for which passed-over routes are remembered. A further node replaces
+/// another.
 const MAX_PASSED: usize = 4_096;
 
-/// Most nodes that are looked at to find a packet's next hop: routes may lead to routes, by eight
-/// ways each.
+/// Maximum number of nodes that are examined to find a packet's next hop: routes may lead to
+/// routes, by eight ways each.
 const MAX_LOOKED_AT: u8 = 64;
 
 /// Time without an answer of a node after which its packets take the next of its routes.

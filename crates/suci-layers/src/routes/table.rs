@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use suci_proto::types::NodeId;
 
-/// Most nodes through which a route may lead, in the order in which they are tried.
+/// Maximum number of nodes through which a route may lead, in the order in which they are tried.
 const MAX_VIAS: usize = 8;
 
 /// The nodes through which others are reached. A route of a single node comes before one of a

@@ -1,4 +1,4 @@
-//! The outer packet (PROTOCOL.md, "Routes").
+//! The outer packet (docs/protocol-layers.md, "Routes").
 
 use bytes::Bytes;
 use suci_proto::Outgoing;

@@ -1,4 +1,4 @@
-//! The messages of sockets (PROTOCOL.md, "Sockets").
+//! The messages of sockets (docs/protocol-layers.md, "Sockets").
 
 use super::{SocketId, SocketKind};
 use bytes::Bytes;

@@ -1,4 +1,4 @@
-//! The messages of membership: PROTOCOL.md's test vectors, and any bytes.
+//! The messages of membership: the protocol's test vectors, and any bytes.
 
 #[path = "../../../suci-proto/tests/it/page.rs"]
 mod page;

@@ -1,4 +1,4 @@
-//! PROTOCOL.md's test vectors of one-sided operations, in both directions.
+//! The protocol's test vectors of one-sided operations, in both directions.
 
 #[path = "../../../suci-proto/tests/it/page.rs"]
 mod page;

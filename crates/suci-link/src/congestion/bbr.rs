@@ -161,7 +161,7 @@ struct BbrRound {
     began: Option<Instant>,
     delivered: f64,
     lost: f64,
-    /// Most in flight when something was lost.
+    /// Maximum of the data in flight when a packet was lost.
     lost_in_flight: f64,
     marked: bool,
     /// Highest bandwidth measured.

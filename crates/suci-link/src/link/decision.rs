@@ -6,11 +6,11 @@ use crate::time::Duration;
 /// receiver; the default adds none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
-    /// Most bytes in flight. 0 pauses messages to the peer; any other number allows at least one
-    /// packet in flight. Acknowledgements, probes and other packets that keep the connection alive
-    /// go on in any case.
+    /// Maximum number of bytes in flight. 0 pauses messages to the peer; any other number allows at
+    /// least one packet in flight. Acknowledgements, probes and other packets that keep the
+    /// connection alive go on in any case.
     pub window: Option<u64>,
-    /// Most bytes per second; at least one packet is sent each second.
+    /// Maximum rate in bytes per second; at least one packet is sent each second.
     pub pace: Option<u64>,
     /// Longest time that acknowledgements to this peer wait for a packet that carries them. A
     /// program that polls by itself acknowledges when it polls, even if that is earlier or later.

@@ -27,7 +27,7 @@ pub struct HeaderTemplate {
 }
 
 impl HeaderTemplate {
-    /// Most bytes of a head that [`stamp`](Self::stamp) makes.
+    /// Maximum number of bytes of a head that [`stamp`](Self::stamp) makes.
     pub const ROOM: usize = LONGEST;
 
     /// Makes the template of packets that equal `packet` up to `lead`. Their offsets follow there,

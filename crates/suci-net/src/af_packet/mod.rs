@@ -41,7 +41,7 @@ use crate::{
     SendOutcome, Train,
 };
 
-/// Most sockets of a group: one for each value of a byte.
+/// Maximum number of sockets of a group: one for each value of a byte.
 const MOST: usize = 256;
 
 /// Slices of a train, with its headers, that need no memory of their own.

@@ -35,7 +35,7 @@ use crate::{Backend, Capabilities, Counters, MAX_SLICES, Meta, Ready, Report, Se
 /// whatever its size.
 const LEAST_CHARGE: usize = 768;
 
-/// Most frames of a queue to receive into.
+/// Maximum number of frames of a queue to receive into.
 const MOST_FRAMES: usize = 16_384;
 
 /// Bytes of a frame at the usual MTU.

@@ -13,7 +13,7 @@ use crate::udp::addr::RawAddr;
 /// How long a neighbour's Ethernet address and the MTU are used before the kernel is asked again.
 pub(crate) const REFRESH: Duration = Duration::from_secs(1);
 
-/// Most neighbours that are remembered.
+/// Maximum number of neighbours that are remembered.
 const MOST: usize = 65_536;
 
 /// An Ethernet interface, or loopback.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::spec::FaultSpec;
 
-/// Most later packets that a held-back one waits for.
+/// Maximum number of later packets that a held-back one waits for.
 pub(super) const MAX_OVERTAKING: u64 = 8;
 
 /// The faults of one packet.

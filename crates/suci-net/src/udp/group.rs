@@ -27,7 +27,7 @@ use socket2::SockRef;
 use super::options::{self, UdpOptions};
 use super::{Udp, sys};
 
-/// Most sockets of a group: one for each value of a byte.
+/// Maximum number of sockets of a group: one for each value of a byte.
 const MOST: usize = 256;
 
 /// The byte of a datagram that names its socket.

@@ -15,8 +15,8 @@ mod sizes;
 
 use division::Activity;
 
-/// Most control packets beyond the limit: enough for a small cluster to survive heavy loss without
-/// waiting.
+/// Maximum number of control packets beyond the limit: enough for a small cluster to survive heavy
+/// loss without waiting.
 const CONTROL_MAX: u64 = 64;
 
 /// One in this many bytes of the data part is for control packets beyond [`CONTROL_MIN`] of a peer.

@@ -62,7 +62,7 @@ use suci_link::train::{Train, Transmit};
 use suci_link::types::NodeId;
 use suci_link::wire::{self, ContiguousPackets, PacketType};
 
-/// Most bytes of unused receive buffers kept for the next large messages.
+/// Maximum number of bytes of unused receive buffers kept for the next large messages.
 const POOL: usize = 64 << 20;
 
 /// The pool also keeps at most this part (a quarter) of the memory for messages: so several shards

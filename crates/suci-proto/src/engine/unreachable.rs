@@ -14,9 +14,9 @@ use std::ops::RangeInclusive;
 use suci_link::time::Instant;
 use suci_link::types::NodeId;
 
-/// Most reports that are handled in each second: so many from the network, and so many from this
-/// machine's kernel. Each report is compared with every active peer. They are counted apart,
-/// because anyone can send reports from the network.
+/// Maximum number of reports that are handled in each second: this many from the network, and this
+/// many from this machine's kernel. Each report is compared with every active peer. They are
+/// counted apart, because anyone can send reports from the network.
 const REPORTS_PER_SECOND: u64 = 1_000;
 
 impl Engine {

@@ -20,7 +20,7 @@ const LONG: Duration = Duration::from_millis(250);
 /// shorter.
 const VERY_LONG: Duration = Duration::from_secs(1);
 
-/// Most HELLOs that wait: about 200 KiB.
+/// Maximum number of HELLOs that wait: about 200 KiB.
 const MOST: usize = 1_024;
 
 /// Strangers of one source prefix that wait while more than half of [`MOST`] do, at most.
@@ -60,7 +60,7 @@ pub(crate) struct Backlog {
     tickets: HashMap<(NodeId, SocketAddr), u64>,
     /// How many wait, by where they come from.
     sources: HashMap<SourcePrefix, usize>,
-    /// Most of one source while the backlog is more than half full.
+    /// Maximum number from one source while the backlog is more than half full.
     most_of_source: usize,
     next: u64,
 }

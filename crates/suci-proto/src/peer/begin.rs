@@ -18,9 +18,9 @@ use suci_link::wire::{self, Credit, Params, RefusedCode};
 /// Round trip assumed until one is measured.
 const INITIAL_RTT: Duration = Duration::from_millis(20);
 
-/// Most connections of a peer that were replaced before they were heard, and stay on the books
-/// until they lapse. A peer that then connects again has to wait: otherwise it would use up the
-/// socket's budget.
+/// Maximum number of connections of a peer that were replaced before they were heard, and stay on
+/// the books until they lapse. A peer that then connects again has to wait: otherwise it would use
+/// up the socket's budget.
 const MOST_PREVIOUS: usize = 4;
 
 /// Returns how many channels a peer may open towards a session with this window: they take no more

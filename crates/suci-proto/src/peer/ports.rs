@@ -9,7 +9,7 @@ use suci_channels::message::Message;
 use suci_channels::port::Port;
 use suci_link::types::{ChannelId, Layer, SessionNumber, Source};
 
-/// Most messages that ended sessions leave at a port whose layer hears of no ends.
+/// Maximum number of messages that ended sessions leave at a port whose layer hears of no ends.
 const MAX_LEFT: usize = 1024;
 
 impl Peer {

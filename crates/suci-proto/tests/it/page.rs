@@ -1,9 +1,12 @@
-//! PROTOCOL.md and the test vectors in it. Tests of other crates use this file, too.
+//! docs/protocol-vectors.md and its test vectors. Tests of other crates use this file, too.
 
 use std::fmt::Write;
 
 pub(crate) fn page() -> String {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../PROTOCOL.md");
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/protocol-vectors.md"
+    );
     std::fs::read_to_string(path).unwrap()
 }
 

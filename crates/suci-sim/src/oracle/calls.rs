@@ -5,8 +5,8 @@ use suci_layers::{Collective, Combine, Custom, Element, Kind, Max, Place, Sum, b
 
 use crate::rng::{Rng, mix};
 
-/// Most bytes of one member's data. Sizes are drawn so that each power of two is as likely as the
-/// next: some buffers go as one message, some as several, some in blocks.
+/// Maximum number of bytes of one member's data. Sizes are drawn so that each power of two is as
+/// likely as the next: some buffers go as one message, some as several, some in blocks.
 const LONGEST: u64 = 200_000;
 
 /// The place of a call among all of a run, the same at all members.

@@ -20,7 +20,7 @@
 use std::time::Duration;
 use suci_proto::time::Instant;
 
-/// The longest that a message waits while the program goes on sending.
+/// Maximum time that a message waits while the program goes on sending.
 const HOLD: Duration = Duration::from_micros(20);
 
 /// Messages of this many bytes do not wait: of their many trains only the last is not full.

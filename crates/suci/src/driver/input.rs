@@ -13,9 +13,9 @@ use suci_proto::time::Instant;
 use suci_proto::types::Ecn;
 use suci_proto::{Arrival, Engine, Undelivered, Unreachable};
 
-/// Most datagrams that one poll of the socket takes before output follows: as many small ones as
-/// arrive in about [`MAX_POLL_TIME`]. It also bounds those of other shards, between which no clock
-/// is read.
+/// Maximum number of datagrams that one poll of the socket takes before output follows: as many
+/// small ones as arrive in about [`MAX_POLL_TIME`]. It also bounds those of other shards, between
+/// which no clock is read.
 const MAX_DATAGRAMS: usize = 1_024;
 
 /// Longest time of a poll, whatever the datagrams hold: calls have time limits, and output waits. A

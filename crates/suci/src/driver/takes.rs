@@ -8,8 +8,8 @@ use std::time::Duration;
 use suci_proto::types::{ChannelId, Source};
 use suci_proto::{CallId, CallResult, Event, Filter};
 
-/// Most messages between two readings of the clock: a reading costs as much as taking a small
-/// message.
+/// Maximum number of messages between two readings of the clock: a reading costs as much as taking
+/// a small message.
 const UNTIMED: usize = 16;
 
 /// Messages taken since the clock was read.

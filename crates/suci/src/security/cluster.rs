@@ -110,7 +110,7 @@ mod tests {
         std::array::from_fn(|at| first + at as u8)
     }
 
-    /// The vectors of PROTOCOL.md: each value and its name.
+    /// The vectors of docs/protocol-vectors.md: each value and its name.
     fn values() -> Vec<(String, Vec<u8>)> {
         let mut all: Vec<(String, Vec<u8>)> = Vec::new();
         let mut add = |name: &str, bytes: &[u8]| all.push((name.to_owned(), bytes.to_vec()));
@@ -182,7 +182,7 @@ mod tests {
         let found: Vec<_> = on_page.into_iter().map(found).collect();
         assert!(
             found == values(),
-            "PROTOCOL.md must have{}```",
+            "docs/protocol-vectors.md must have{}```",
             block.trim_end_matches('\n')
         );
     }

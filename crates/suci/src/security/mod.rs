@@ -44,7 +44,7 @@ pub use key::{ClusterKey, KeyId, KeyTextError, Keyring, SecretKey};
 pub use node_key::{NodeKey, PublicKey, PublicKeys};
 pub use packet::Cipher;
 
-/// PROTOCOL.md.
+/// docs/protocol-vectors.md.
 #[cfg(test)]
 #[path = "../../../suci-proto/tests/it/page.rs"]
 mod page;

@@ -31,9 +31,10 @@ use suci_proto::time::Instant;
 use suci_proto::types::{ChannelId, NodeId};
 use suci_proto::{Event, Filter, NOT_PERMITTED, Outgoing, SendError, TOO_MANY_CHANNELS};
 
-/// Most commands taken in one driver cycle. All that wait when the node closes fit into one cycle.
-/// So many small messages take 20 ms, during which nothing is acknowledged. With a bound of one
-/// ring's length, threads that send small messages without a pause sent a quarter fewer.
+/// Maximum number of commands taken in one driver cycle. All that wait when the node closes fit
+/// into one cycle. So many small messages take 20 ms, during which nothing is acknowledged. With a
+/// bound of one ring's length, threads that send small messages without a pause sent a quarter
+/// fewer.
 const MAX_COMMANDS: usize = 16 * COMMANDS;
 
 /// Gates of forgotten nodes that are kept in any case.

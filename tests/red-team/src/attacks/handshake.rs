@@ -19,7 +19,7 @@ const NOBODY: u32 = 1 << 20;
 /// Hostile datagrams between two messages of the honest node: fewer than fill a socket buffer.
 const BURST: u32 = 50;
 
-/// Most bytes that a flood of HELLOs may leave on the heap: what waits is bounded.
+/// Maximum number of bytes that a flood of HELLOs may leave on the heap: what waits is bounded.
 const LEFT: usize = 1 << 20;
 
 /// A socket at one of the many addresses of loopback.

@@ -98,7 +98,8 @@ pub(super) fn contradictory_lengths(setting: Setting) -> Result<Report, String> 
     scene.finish()
 }
 
-/// Most responses that one packet may hold: of challenges on the path, and from elsewhere.
+/// Maximum number of responses that one packet may hold: of challenges on the path, and from
+/// elsewhere.
 const RESPONSES: usize = 8;
 
 pub(super) fn challenge_flood(setting: Setting) -> Result<Report, String> {

@@ -1,4 +1,4 @@
-//! Properties of every byte sequence and every value. PROTOCOL.md's vectors are checked in
+//! Properties of every byte sequence and every value. The protocol's vectors are checked in
 //! `tests/it/vectors.rs`.
 
 mod acks;
