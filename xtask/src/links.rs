@@ -1,4 +1,4 @@
-//! What documents point at: files and headings that they link to, and names of the code.
+//! Checks that the files, headings and names of the code that documents point at exist.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};

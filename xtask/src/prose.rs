@@ -12,7 +12,7 @@ const COLUMNS: usize = 100;
 
 /// Documents that a newcomer reads first, and the maximum size of each in KiB.
 pub const DOCUMENTS: [(&str, u64); 3] = [
-    ("README.md", 12),
+    ("README.md", 8),
     ("ARCHITECTURE.md", 32),
     ("CONTRIBUTING.md", 8),
 ];

@@ -1,6 +1,6 @@
-//! Every snippet of README.md, of docs/commands.md and of the examples' READMEs runs with the
-//! receive buffer that Linux ships with. `make nightly` runs each 5 times in a row, `make soak` 200
-//! times.
+//! Every snippet of README.md, of docs/guide.md, of docs/commands.md and of the examples' READMEs
+//! runs with the receive buffer that Linux ships with. `make nightly` runs each 5 times in a row,
+//! `make soak` 200 times.
 //!
 //! A snippet runs in a namespace of its own, so that its ports are free, line by line: a line with
 //! `--listen` beside those that follow it, any other line to its successful end. Long measurements
@@ -29,6 +29,7 @@ const STOCK: &str = "212992";
 const NOT_RUN: &[(&str, &str)] = &[
     ("make demo", "`cargo xtask show foundation` runs it"),
     ("make test", "this test is part of it"),
+    ("flowchart", "a picture"),
     ("[dependencies]", "part of a manifest"),
     (
         "suci top",
@@ -144,13 +145,14 @@ impl Snippet {
             .collect()
     }
 
-    /// The command that runs a program. A program in the README is the end of a file of the
-    /// library's examples, which cargo builds. An example's README has parts of its program, which
-    /// runs by another snippet.
+    /// The command that runs a program. A program in the project's own documents is the end of a
+    /// file of the library's examples, which cargo builds. An example's README has parts of its
+    /// program, which runs by another snippet.
     fn program(&self) -> Option<String> {
-        let (folder, is_whole) = match self.document.parent() {
-            Some(example) if example != Path::new("") => (example.join("src"), false),
-            _ => ("crates/suci/examples".into(), true),
+        let is_whole = !self.document.starts_with("examples");
+        let folder = match is_whole {
+            true => PathBuf::from("crates/suci/examples"),
+            false => self.document.with_file_name("src"),
         };
         let files = source::rust_files(&exec::root().join(&folder)).unwrap();
         let has = |path: &&PathBuf| {
@@ -394,7 +396,8 @@ fn run_all(documents: &[PathBuf]) {
 
 /// The documents of the project itself that have snippets.
 fn own() -> Vec<PathBuf> {
-    ["README.md", "docs/commands.md"].map(PathBuf::from).into()
+    let names = ["README.md", "docs/guide.md", "docs/commands.md"];
+    names.map(PathBuf::from).into()
 }
 
 /// The READMEs of the examples.

@@ -26,7 +26,7 @@ pub(super) const LINES: &[Line] = &[
     },
     Line {
         name: "documents",
-        must: "README at most 12 KB, ARCHITECTURE 32 KB, CONTRIBUTING 8 KB, about 25 decisions",
+        must: "README at most 8 KB, ARCHITECTURE 32 KB, CONTRIBUTING 8 KB, about 25 decisions",
         run: |_| documents(),
     },
     Line {
