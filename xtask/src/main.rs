@@ -34,9 +34,12 @@ enum Chore {
     Prose,
     /// docs/faults.md against the tests in the tree
     Faults {
-        /// Fill the table's last column from the tree first
+        /// Write the numbers of tests from the tree to the page first
         #[arg(long)]
         write: bool,
+        /// Print the tests of this fault instead, such as F07
+        #[arg(conflicts_with = "write")]
+        id: Option<String>,
     },
     /// docs/costs.md against what messages cost, counted under valgrind
     Guards {
@@ -161,7 +164,8 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Nightly => suite::nightly(),
         Chore::Layers => layers::check(),
         Chore::Prose => prose::check(),
-        Chore::Faults { write } => faults::check(write),
+        Chore::Faults { id: Some(id), .. } => faults::list(&id),
+        Chore::Faults { write, id: None } => faults::check(write),
         Chore::Guards { write } => guards::check(write),
         Chore::Planted => planted::check(),
         Chore::Seeds { count } => planted::run_drawn(count),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::error::{Context, Failure, Result};
-use crate::{exec, faults, source};
+use crate::exec;
 
 /// The page.
 const PAGE: &str = "docs/security.md";
@@ -31,13 +31,12 @@ pub(crate) enum Finder {
     Profile(String),
 }
 
-/// Returns what the page says that is not so.
+/// Returns what the page says that is not so. `tests` are the names of all tests.
 ///
 /// # Errors
 /// A file cannot be read, or a table is missing.
-pub(crate) fn violations(root: &Path) -> Result<Vec<String>> {
+pub(crate) fn violations(root: &Path, tests: &BTreeSet<String>) -> Result<Vec<String>> {
     let page = read(root)?;
-    let tests = test_names(root)?;
     let mut wrong: Vec<String> = promised(&page)?
         .into_iter()
         .filter(|name| !tests.contains(name))
@@ -64,18 +63,6 @@ pub(crate) fn weaknesses() -> Result<Vec<Weakness>> {
 fn read(root: &Path) -> Result<String> {
     let path = root.join(PAGE);
     std::fs::read_to_string(&path).context(path.display())
-}
-
-fn test_names(root: &Path) -> Result<BTreeSet<String>> {
-    let mut names = BTreeSet::new();
-    for tree in faults::TREES {
-        for file in source::rust_files(&root.join(tree))? {
-            let text = std::fs::read_to_string(&file).context(file.display())?;
-            let tests = faults::test_functions(&text).into_iter();
-            names.extend(tests.map(|(name, _)| name));
-        }
-    }
-    Ok(names)
 }
 
 /// The cells of the rows below a table's head.

@@ -28,7 +28,7 @@ pub enum AckNeed {
 }
 
 /// The packets received on one connection. The caller must authenticate a packet before any call
-/// about it: the window moves with the highest number (row F10 of docs/faults.md).
+/// about it: the window moves with the highest number (entry F10 of docs/faults.md).
 #[derive(Debug)]
 pub struct Received {
     dedup: Dedup,

@@ -21,7 +21,7 @@
 //! assert!(outcome.failure.is_none(), "{}", outcome.failure.unwrap());
 //! ```
 //! A scenario of one's own starts from [`options::Options::quiet`], adds faults to its script
-//! and drives a [`world::World`] by hand: `tests/` holds one for each row of docs/faults.md
+//! and drives a [`world::World`] by hand: `tests/` holds one for each entry of docs/faults.md
 //! that virtual time can provoke.
 #![forbid(unsafe_code)]
 

@@ -360,7 +360,7 @@ fn computing(_: &Ctx) -> Result<Figure> {
 
 fn fault_rows(_: &Ctx) -> Result<Figure> {
     faults::check(false)?;
-    Ok(Figure::new(true, "all 32 rows"))
+    Ok(Figure::new(true, "all 40 faults"))
 }
 
 fn fuzzing(_: &Ctx) -> Result<Figure> {

@@ -1,4 +1,4 @@
-//! Ends: rows of docs/faults.md about closing.
+//! Ends: entries of docs/faults.md about closing.
 
 use std::cell::Cell;
 use std::ops::Range;

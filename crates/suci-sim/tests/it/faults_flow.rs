@@ -1,4 +1,4 @@
-//! Slow readers, full buffers, closed windows: rows of docs/faults.md about flow.
+//! Slow readers, full buffers, closed windows: entries of docs/faults.md about flow.
 
 use crate::scenario::{
     MS, SECOND, arrive, calm, chatty, ended, lost, ok, receive, send, spec, world,

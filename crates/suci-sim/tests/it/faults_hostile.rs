@@ -1,4 +1,4 @@
-//! Attackers: rows of docs/faults.md about packets that no honest node would send.
+//! Attackers: entries of docs/faults.md about packets that no honest node would send.
 
 use std::rc::Rc;
 

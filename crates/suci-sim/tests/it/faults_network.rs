@@ -1,4 +1,4 @@
-//! Faults of the network: rows of docs/faults.md about packets on their way.
+//! Faults of the network: entries of docs/faults.md about packets on their way.
 
 use crate::scenario::{
     MS, SECOND, arrive, calm, chatty, ended, lost, ok, record, send, spec, up, world,

@@ -1,4 +1,4 @@
-//! Faults of processes: rows of docs/faults.md about starting, stopping and dying.
+//! Faults of processes: entries of docs/faults.md about starting, stopping and dying.
 
 use crate::scenario::{
     MS, SECOND, arrive, calm, chatty, ended, lost, ok, outcomes, quiet, send, spec, up, world,
