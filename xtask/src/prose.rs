@@ -17,6 +17,10 @@ pub const DOCUMENTS: [(&str, u64); 3] = [
     ("CONTRIBUTING.md", 8),
 ];
 
+/// Decisions have one page each: at most so many bytes.
+const DECISIONS: &str = "docs/decisions/";
+const PAGE: usize = 4 << 10;
+
 /// Words that the code once used for things that have a standard name, and that name.
 const BANNED: &[(&str, &str)] = &[
     ("AckWaits", "AckDelays"),
@@ -92,6 +96,7 @@ pub fn check() -> Result<()> {
         );
     }
     wrong.extend(doubled(&types));
+    wrong.extend(files.iter().filter_map(|(file, text)| too_long(file, text)));
     for (name, most) in DOCUMENTS {
         let bytes = size(name)?;
         if bytes > most << 10 {
@@ -130,6 +135,13 @@ fn tracked() -> Result<Vec<(PathBuf, String)>> {
         Ok((file, text))
     });
     read.collect()
+}
+
+/// Returns the complaint about a decision that is longer than a page, if it is.
+fn too_long(file: &Path, text: &str) -> Option<String> {
+    let (bytes, shown) = (text.len(), file.display());
+    (file.starts_with(DECISIONS) && bytes > PAGE)
+        .then(|| format!("prose: {shown}: {bytes} bytes, at most {PAGE}: a decision is one page"))
 }
 
 type Finding = (usize, String);
@@ -289,6 +301,14 @@ mod tests {
         let address = format!("* https://{}", "a".repeat(120));
         let text = format!("{wide}\n| {wide}\n```\n{wide}\n```\n{address}\n{wide}\n");
         assert_eq!(lines(&wide_prose(&text)), [1, 7]);
+    }
+
+    #[test]
+    fn decisions_longer_than_a_page_are_found() {
+        let too_long = |file: &str, bytes| too_long(Path::new(file), &"x".repeat(bytes));
+        assert!(too_long("docs/decisions/01-x.md", PAGE + 1).is_some());
+        assert_eq!(too_long("docs/decisions/01-x.md", PAGE), None);
+        assert_eq!(too_long("docs/limits.md", PAGE + 1), None);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use suci_link::limits::COOKIE_LIFETIME;
 use suci_link::time::Instant;
 use suci_link::types::NodeId;
 
-/// Most strangers that left whose cookies are remembered: 2 MiB.
+/// Maximum number of strangers that left whose cookies are remembered: 2 MiB.
 const MOST_DEPARTED: usize = 1 << 16;
 
 /// Strangers that were forgotten while their cookies were still valid, and the newest cookie of

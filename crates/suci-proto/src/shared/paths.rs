@@ -7,16 +7,16 @@ use suci_link::limits::{ETHERNET_MTU, MIN_MTU};
 use suci_link::time::{Duration, Instant};
 use suci_link::types::NodeId;
 
-/// Most hosts that are remembered while a connection with them may be made. One host more replaces
-/// the host that was asked about longest ago; a connection with that host begins with packets of
-/// Ethernet's size.
+/// Maximum number of hosts that are remembered while a connection with them may be made. One host
+/// more replaces the host that was asked about longest ago; a connection with that host begins with
+/// packets of Ethernet's size.
 const MOST_HOSTS: usize = 256;
 
 /// Age after which an answer is asked for again.
 const STANDS: Duration = Duration::from_secs(1);
 
-/// Most queries in a second: anyone can send HELLOs from forged addresses, and an answer costs
-/// system calls.
+/// Maximum number of queries in a second: anyone can send HELLOs from forged addresses, and an
+/// answer costs system calls.
 const ASKED_PER_SECOND: u64 = 500;
 
 /// A query for the packet size that the route to `address` carries: answer with
