@@ -11,10 +11,11 @@ use crate::{exec, source};
 const COLUMNS: usize = 100;
 
 /// Documents that a newcomer reads first, and the maximum size of each in KiB.
-pub const DOCUMENTS: [(&str, u64); 3] = [
+pub const DOCUMENTS: [(&str, u64); 4] = [
     ("README.md", 8),
     ("ARCHITECTURE.md", 32),
     ("CONTRIBUTING.md", 8),
+    ("CHANGELOG.md", 4),
 ];
 
 /// Decisions have one page each: at most so many bytes.
