@@ -1,6 +1,6 @@
 //! Checks that the files, headings and names of the code that documents point at exist.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
 use crate::error::{Context, Result};
@@ -9,34 +9,38 @@ use crate::{exec, source};
 /// Beginnings of the paths of documents whose names of the code are looked up.
 const ABOUT_THE_CODE: [&str; 2] = ["ARCHITECTURE.md", "docs/decisions/"];
 
-/// The files and the words of the repository, as far as documents may name them.
+/// The documents and Rust files of the repository, with the words of Rust code, without those of
+/// comments and texts.
 #[derive(Default)]
-pub(crate) struct Tree {
-    files: BTreeSet<String>,
-    /// The words of Rust code, without those of comments and texts.
-    words: BTreeSet<String>,
-}
+pub(crate) struct Tree(BTreeMap<String, BTreeSet<String>>);
 
 impl Tree {
-    /// Adds a file; of Rust sources also their words.
+    /// Adds a file.
     pub(crate) fn add(&mut self, file: &Path, text: &str) {
-        if file.extension().is_some_and(|kind| kind == "rs") {
-            let code = source::blanked(text);
-            let new = words(&code).filter(|word| !self.words.contains(*word));
-            let new: Vec<String> = new.map(str::to_owned).collect();
-            self.words.extend(new);
-        }
-        self.files.insert(file.display().to_string());
+        let found = match file.extension().is_some_and(|kind| kind == "rs") {
+            true => words(&source::blanked(text)).map(str::to_owned).collect(),
+            false => BTreeSet::new(),
+        };
+        self.0.insert(file.display().to_string(), found);
     }
 
-    /// Returns true if a document may call a file by this path: it is the end of a path, whose
-    /// crate may stand without `crates/` and `src/`.
-    fn has_file(&self, name: &str) -> bool {
-        let in_crate = name.split_once('/').is_some_and(|(owner, rest)| {
-            self.files.contains(&format!("crates/{owner}/src/{rest}"))
-        });
+    /// Returns the words of the files that a document may call by this path: it is the end of a
+    /// path, whose crate may stand without `crates/` and `src/`.
+    fn called<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a BTreeSet<String>> {
         let end = format!("/{name}");
-        in_crate || self.files.contains(name) || self.files.iter().any(|it| it.ends_with(&end))
+        let parts = name.split_once('/');
+        let in_crate = parts.map(|(owner, rest)| format!("crates/{owner}/src/{rest}"));
+        let whole = in_crate.filter(|path| self.0.contains_key(path));
+        let is_called = move |path: &str| match &whole {
+            Some(whole) => path == whole,
+            None => format!("/{path}").ends_with(&end),
+        };
+        let files = self.0.iter();
+        files.filter_map(move |(path, words)| is_called(path).then_some(words))
+    }
+
+    fn has_word(&self, word: &str) -> bool {
+        self.0.values().any(|words| words.contains(word))
     }
 }
 
@@ -54,6 +58,7 @@ pub(crate) fn broken(file: &Path, text: &str, tree: &Tree) -> Result<Vec<(usize,
         }
         if names_code {
             let missing = spans(line).flat_map(|span| unknown_names(span, tree));
+            let missing = missing.chain(misplaced(line, tree));
             found.extend(missing.map(|what| (number, what)));
         }
     }
@@ -147,11 +152,34 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 fn unknown_names(span: &str, tree: &Tree) -> Vec<String> {
     let mut found = Vec::new();
     for word in span.split(|c: char| c.is_whitespace() || "(),;<>".contains(c)) {
-        if word.ends_with(".rs") && !tree.has_file(word) {
+        if word.ends_with(".rs") && tree.called(word).next().is_none() {
             found.push(format!("`{word}`: no such file"));
         } else if word.contains("::") {
-            let missing = words(word).find(|name| !name.is_empty() && !tree.words.contains(*name));
+            let missing = words(word).find(|name| !name.is_empty() && !tree.has_word(name));
             found.extend(missing.map(|name| format!("`{word}`: no `{name}` in the code")));
+        }
+    }
+    found
+}
+
+/// Returns complaints about names that a line places into files that do not have them: "`name` in
+/// `file.rs`" or "`name` (`file.rs`".
+fn misplaced(line: &str, tree: &Tree) -> Vec<String> {
+    let parts: Vec<&str> = line.split('`').collect();
+    let mut found = Vec::new();
+    for place in parts.windows(3).skip(1).step_by(2) {
+        let [name, " in " | " (", file] = place else {
+            continue;
+        };
+        let last = name.rsplit("::").next().unwrap_or_default();
+        let is_name = last.chars().all(|c| c.is_alphanumeric() || c == '_');
+        let mut files = tree.called(file).peekable();
+        if is_name
+            && file.ends_with(".rs")
+            && files.peek().is_some()
+            && !files.any(|words| words.contains(last))
+        {
+            found.push(format!("`{name}` is not in `{file}`"));
         }
     }
     found
@@ -181,9 +209,12 @@ mod tests {
             Path::new("crates/suci/src/driver/cycle.rs"),
             "impl Driver { fn sleep(&self) {} // wake\n}",
         );
+        tree.add(Path::new("src/cycle.rs"), "");
         let text = "`Driver::sleep` and `suci/driver/cycle.rs`\n`Driver::wake(1)`\n\
-                    `suci/cycle.rs`\n```\nDriver::wake\n```\n`cycle.rs`\nDriver::wake\n";
-        assert_eq!(lines(text, &tree), [2, 3]);
+                    `suci/cycle.rs`\n```\nDriver::wake\n```\n`cycle.rs`\nDriver::wake\n\
+                    `Driver::sleep` (`driver/cycle.rs`), `sleep` in `cycle.rs`\n\
+                    `Driver::sleep` in `src/cycle.rs`\n`Driver::sleep` (`suci/driver/cycle.rs`)";
+        assert_eq!(lines(text, &tree), [2, 3, 10]);
         assert_eq!(
             broken(Path::new("docs/limits.md"), text, &tree).unwrap(),
             []
