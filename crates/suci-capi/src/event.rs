@@ -404,8 +404,17 @@ impl RawEvent {
                 };
             })
             .keep(Some(EventMemory::Header(user_header.clone()))),
-            // `RawEvent::new` has the others.
-            _ => Self::nothing(),
+            // `RawEvent::new` has these.
+            Event::Up { .. }
+            | Event::Lost { .. }
+            | Event::Quiet { .. }
+            | Event::Suspended { .. }
+            | Event::Resumed { .. }
+            | Event::Ended { .. }
+            | Event::MemberJoined { .. }
+            | Event::MemberLeft { .. }
+            | Event::MemberFailed { .. }
+            | Event::Refused { .. } => Self::nothing(),
         }
     }
 }

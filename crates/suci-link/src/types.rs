@@ -264,17 +264,11 @@ impl ChannelId {
     /// Returns its layer. A layer that is not known here counts as messages: the program gets them.
     #[must_use]
     pub const fn layer(self) -> Layer {
-        match self.0 & 0xff00_0000 {
-            REPLIES => Layer::Replies,
-            GROUPS => Layer::Groups,
-            ACTIVE => Layer::Active,
-            REMOTE => Layer::OneSided,
-            REMOTE_REPLIES => Layer::OneSidedReplies,
-            MEMBERSHIP => Layer::Membership,
-            SOCKETS => Layer::Sockets,
-            FORWARDED => Layer::Routes,
-            MATCHED => Layer::Matching,
-            _ => Layer::Messages,
+        let number = (self.0 >> 24) as usize;
+        if number < Layer::ALL.len() {
+            Layer::ALL[number]
+        } else {
+            Layer::Messages
         }
     }
 
@@ -312,6 +306,49 @@ pub enum Layer {
 }
 
 impl Layer {
+    /// All layers, by their numbers.
+    pub const ALL: [Self; 10] = [
+        Self::Messages,
+        Self::Replies,
+        Self::Groups,
+        Self::Active,
+        Self::OneSided,
+        Self::OneSidedReplies,
+        Self::Membership,
+        Self::Sockets,
+        Self::Routes,
+        Self::Matching,
+    ];
+
+    /// Returns true if its messages go to a port, and not to the program.
+    const fn is_handled(self) -> bool {
+        match self {
+            Self::Messages | Self::Replies | Self::Groups => false,
+            Self::Active
+            | Self::OneSided
+            | Self::OneSidedReplies
+            | Self::Membership
+            | Self::Sockets
+            | Self::Routes
+            | Self::Matching => true,
+        }
+    }
+
+    /// Returns true if a node may be denied it.
+    const fn is_deniable(self) -> bool {
+        match self {
+            Self::Replies | Self::OneSidedReplies => false,
+            Self::Messages
+            | Self::Groups
+            | Self::Active
+            | Self::OneSided
+            | Self::Membership
+            | Self::Sockets
+            | Self::Routes
+            | Self::Matching => true,
+        }
+    }
+
     /// The layers that a node may be denied. Answers are not among them: a node answers only what
     /// it was asked.
     pub const DENIABLE: [Self; 8] = [
@@ -342,6 +379,23 @@ impl Layer {
         }
     }
 }
+
+// The lists agree with the layers, and with the channels that are handled.
+const _: () = {
+    let (mut at, mut deniable) = (0, 0);
+    while at < Layer::ALL.len() {
+        let layer = Layer::ALL[at];
+        assert!(layer as usize == at, "they are numbered by position");
+        let channel = ChannelId((at as u32) << 24);
+        assert!(channel.is_handled() == layer.is_handled());
+        if layer.is_deniable() {
+            assert!(Layer::DENIABLE[deniable] as usize == at);
+            deniable += 1;
+        }
+        at += 1;
+    }
+    assert!(deniable == Layer::DENIABLE.len());
+};
 
 impl fmt::Display for Layer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

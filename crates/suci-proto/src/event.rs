@@ -14,6 +14,11 @@ use suci_link::wire::RefusedCode;
 pub const UNNUMBERED: MessageNumber = MessageNumber::MAX;
 
 /// An event for the program. Messages are returned by [`crate::Engine::recv`].
+// Steps to a new event: its bound while nobody takes it (F04: `session_events.rs`, and the table in
+// `peer/event_queue.rs`); the oracle (`suci-sim/src/oracle/sender.rs`); the front page of
+// `suci/src/lib.rs`; C (`suci-capi/src/event.rs`, `suci.h`, `man/suci_next.3`); Python
+// (`bindings/python/src/event.rs`, and four places in `_events.py`); Prolog (`c/events.c`,
+// `prolog/suci.pl`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The peer answers: at first contact, and again after `Lost` or `Quiet`.

@@ -64,7 +64,17 @@ impl SessionEvents {
                 !matches!(earlier, Event::Refused { reason: before, .. }
                     if before.denied_layer() == reason.denied_layer())
             }),
-            _ => {}
+            // Each side suspends once before it resumes; of the others there is one for each message
+            // of the program, channel or member, or they are kept elsewhere.
+            Event::Suspended { .. }
+            | Event::Resumed { .. }
+            | Event::Ended { .. }
+            | Event::Delivered { .. }
+            | Event::NotDelivered { .. }
+            | Event::Writable { .. }
+            | Event::Incoming { .. }
+            | Event::ChannelFinished { .. }
+            | Event::MemberFailed { .. } => {}
         }
         self.queue.push_back(event);
     }

@@ -74,7 +74,9 @@ pub struct CongestionEvent {
 /// Decides the congestion window of one connection.
 ///
 /// Every call is O(1), does not block and allocates nothing. Given the same calls, every controller
-/// must decide the same on every machine.
+/// must decide the same on every machine. After any calls in any order its window is at least two
+/// packets and at most 2^36 bytes, and its pace more than 0. It does not grow while the window is
+/// not [in use](AckSample::is_in_use).
 pub trait Controller: Send + Debug {
     /// Notes that a packet of `bytes` that counts towards the window was sent; `in_flight` includes
     /// it.
@@ -84,9 +86,10 @@ pub trait Controller: Send + Debug {
     /// Handles a sign of congestion.
     fn on_congestion(&mut self, now: Instant, event: &CongestionEvent);
     /// Undoes the reactions to the last event and to those that it overlaps: their losses proved
-    /// spurious.
+    /// spurious. Does nothing if there are none.
     fn on_spurious(&mut self, now: Instant);
-    /// Starts as on an unknown path, with the initial window or `most` bytes, if that is less.
+    /// Starts as on an unknown path, with the initial window or `most` bytes, if that is less, but
+    /// at least the least window.
     fn restart(&mut self, mtu: usize, most: u64);
     /// Forgets everything learnt, since the path changed.
     fn on_path_changed(&mut self, mtu: usize) {
@@ -100,7 +103,7 @@ pub trait Controller: Send + Debug {
     /// round trip is unknown, or the controller does not pace. The caller may send more slowly:
     /// while the window is not the limit, a recent delivery rate bounds the pace (RFC 7661).
     fn pacing_rate(&self, rtt: &Rtt) -> Option<u64>;
-    /// Returns its name in settings and statistics.
+    /// Returns its name in statistics.
     fn name(&self) -> &'static str;
 }
 

@@ -222,7 +222,15 @@ impl<T: Token> Link<T> {
                     cargo.on_mode(mode);
                 }
             }
-            _ => cargo.on_frame(frame)?,
+            Frame::MaxChannel { .. }
+            | Frame::ChannelBlocked { .. }
+            | Frame::Rts(_)
+            | Frame::Cts { .. }
+            | Frame::Refuse { .. }
+            | Frame::Suspend { .. }
+            | Frame::Resume { .. }
+            | Frame::Fin { .. }
+            | Frame::MaxChannels { .. } => cargo.on_frame(frame)?,
         }
         Ok(())
     }

@@ -1,4 +1,19 @@
 //! Frames, the content of packets.
+//!
+//! Steps to a new frame; MODE is the template of one that links exchange, MAX_CHANNELS of one of
+//! their sessions:
+//! 1. Here: its type, its reading and writing, the extension that both ends must announce
+//!    ([`Frame::extension`]) and whether it asks for an acknowledgement. The bit of the extension
+//!    stands in `tlv.rs`, which also lists what this node announces.
+//! 2. Its generator and the known types in `tests/frames.rs`.
+//! 3. Its content in `link/receive.rs` (`take_control`) or, for a session's, in `Consignee::on_frame`
+//!    (`suci-proto/src/peer/carried.rs`). What is due is written in `link/build.rs`, and
+//!    `link/fill.rs` (`wants_control`) says that a packet is wanted for it. If it must be repeated
+//!    when lost: `link/recorded.rs` and `link/fates.rs`.
+//! 4. The simulator reads packets by a parser of its own: `suci-sim/src/tap.rs`. Fuzzed worlds send
+//!    it only if an operation of `fuzz/fuzz_targets/world.rs` leads to it.
+//! 5. PROTOCOL.md (sections 3 and 4), and a vector in `docs/protocol-vectors.md`, which
+//!    `suci-proto/tests/it/vectors.rs` demands for every frame.
 
 use super::ack::{self, Ack, put_ack};
 use super::frag::{self, Frag, Rts};
@@ -422,7 +437,22 @@ impl<'a> Frame<'a> {
             Self::Resume { .. } => Some((EXTENSION_SUSPENSION, kind::RESUME)),
             Self::Fin { .. } => Some((EXTENSION_CHANNELS, kind::FIN)),
             Self::MaxChannels { .. } => Some((EXTENSION_CHANNELS, kind::MAX_CHANNELS)),
-            _ => None,
+            Self::Padding(_)
+            | Self::Ping
+            | Self::Ack(_)
+            | Self::Credit(_)
+            | Self::Reclaim { .. }
+            | Self::Return { .. }
+            | Self::Blocked(_)
+            | Self::MaxChannel { .. }
+            | Self::ChannelBlocked { .. }
+            | Self::Rts(_)
+            | Self::Cts { .. }
+            | Self::Refuse { .. }
+            | Self::Close(_)
+            | Self::Challenge(_)
+            | Self::Response(_)
+            | Self::Frag(_) => None,
         }
     }
 

@@ -43,4 +43,6 @@ pub use header::{
 pub use reader::{Malformed, Reader};
 pub use sequential_headers::SequentialHeaders;
 pub use template::HeaderTemplate;
-pub use tlv::{EXTENSION_CHANNELS, EXTENSION_MODE, EXTENSION_SUSPENSION, Mode, Params};
+pub use tlv::{
+    ALL_EXTENSIONS, EXTENSION_CHANNELS, EXTENSION_MODE, EXTENSION_SUSPENSION, Mode, Params,
+};

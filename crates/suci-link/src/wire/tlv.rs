@@ -32,6 +32,9 @@ pub const EXTENSION_SUSPENSION: u64 = 2;
 /// Bit of the extension FIN and MAX_CHANNELS.
 pub const EXTENSION_CHANNELS: u64 = 4;
 
+/// All extensions of this library, which it announces.
+pub const ALL_EXTENSIONS: u64 = EXTENSION_MODE | EXTENSION_SUSPENSION | EXTENSION_CHANNELS;
+
 /// The mode of the traffic to a peer. It may change at any time and is announced to the peer, which
 /// adapts to it too.
 ///

@@ -165,9 +165,7 @@ impl Peer {
             max_channels: self.session.inbox.channels_announced(),
             layers: self.layers_to_tell(config),
             node_keys: config.security.has_node_keys(),
-            extensions: wire::EXTENSION_MODE
-                | wire::EXTENSION_SUSPENSION
-                | wire::EXTENSION_CHANNELS,
+            extensions: wire::ALL_EXTENSIONS,
             ..Params::default()
         }
     }

@@ -355,8 +355,19 @@ impl Consignee<SentFrame> for Carried<'_> {
             Frame::Resume { number } => self.hear_suspension(number, false),
             Frame::Fin { channel, count } => session.inbox.on_fin(channel, count)?,
             Frame::MaxChannels { limit } => session.outbox.set_max_channels(limit),
-            // The link takes all others.
-            _ => {}
+            // The link takes these.
+            Frame::Padding(_)
+            | Frame::Ping
+            | Frame::Ack(_)
+            | Frame::Credit(_)
+            | Frame::Reclaim { .. }
+            | Frame::Return { .. }
+            | Frame::Blocked(_)
+            | Frame::Mode { .. }
+            | Frame::Close(_)
+            | Frame::Challenge(_)
+            | Frame::Response(_)
+            | Frame::Frag(_) => {}
         }
         Ok(())
     }

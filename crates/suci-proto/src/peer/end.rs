@@ -7,7 +7,7 @@ use crate::event::{EndReason, Event, Side};
 use crate::log::LogRecord;
 use crate::shared::{MemoryShares, Shared};
 use std::collections::VecDeque;
-use suci_channels::message::{Message, Outcome, undelivered};
+use suci_channels::message::{Inbox, Message, Outcome, undelivered};
 use suci_channels::port::Port;
 use suci_link::planted;
 use suci_link::time::Instant;
@@ -116,14 +116,6 @@ impl Peer {
     }
 }
 
-/// The ports to which the last messages of a session come.
-const LAST: [Port; 4] = [
-    Port::Remote,
-    Port::Membership,
-    Port::Sockets,
-    Port::Matching,
-];
-
 /// The remains of a session. The program gets the messages that had arrived, the reason of the end,
 /// and one outcome for each message of its own. Calls and layers get the other messages.
 struct Remains {
@@ -131,6 +123,12 @@ struct Remains {
     replies: Vec<Message>,
     untaken: VecDeque<Message>,
     of_layers: VecDeque<Message>,
+}
+
+/// Returns the next message at any port.
+fn of_any_port(inbox: &mut Inbox) -> Option<(Port, Message)> {
+    let mut ports = Port::ALL.into_iter();
+    ports.find_map(|port| Some((port, inbox.pop_for(port)?)))
 }
 
 fn ended_session(mut old: Session, ending: Ending, memory: &mut MemoryShares) -> Remains {
@@ -147,12 +145,15 @@ fn ended_session(mut old: Session, ending: Ending, memory: &mut MemoryShares) ->
             replies.push(reply);
         } else if let Some(message) = old.inbox.pop_of_any_group() {
             untaken.push_back(message);
-        } else if let Some(message) = old.inbox.pop_for(Port::Active) {
-            untaken.push_back(message);
-        } else if let Some(message) = LAST.iter().find_map(|port| old.inbox.pop_for(*port)) {
-            of_layers.push_back(message);
-        } else if old.inbox.pop_for(Port::Forwarded).is_some() {
-            // Its sender repeats what it carries.
+        } else if let Some((port, message)) = of_any_port(&mut old.inbox) {
+            match port {
+                Port::Active => untaken.push_back(message),
+                Port::Remote | Port::Membership | Port::Sockets | Port::Matching => {
+                    of_layers.push_back(message);
+                }
+                // Its sender repeats what it carries.
+                Port::Forwarded => {}
+            }
         } else {
             break;
         }

@@ -337,6 +337,8 @@ fn every_vector_means_what_the_page_says() {
         "CLOSE",
         "CHALLENGE",
         "RESPONSE",
+        "FIN",
+        "MAX_CHANNELS",
         "FRAG",
         "DATA",
         "HELLO",

@@ -82,8 +82,12 @@ impl Oracle {
             Event::ChannelFinished { node, channel } => {
                 self.channel_finished(process, node, channel.0)
             }
-            // Announcements, refusals, and members of the cluster.
-            _ => Ok(()),
+            // The cluster's members have an oracle of their own.
+            Event::Incoming { .. }
+            | Event::Refused { .. }
+            | Event::MemberJoined { .. }
+            | Event::MemberLeft { .. }
+            | Event::MemberFailed { .. } => Ok(()),
         }
     }
 
