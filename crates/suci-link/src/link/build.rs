@@ -181,7 +181,12 @@ impl<T: Token> Link<T> {
             contents.leaves_some = true;
             return;
         }
-        let ping = self.wants_ping(now, permit.number, permit.data, cargo);
+        let room = permit.size.saturating_sub(train.packet_len());
+        let last = permit.data && cargo.fits(room);
+        if permit.data && !last && self.recovery.in_flight() == 0 {
+            self.begin_exchange(cargo);
+        }
+        let ping = self.wants_ping(now, permit.number, permit.data, last);
         let mut packet = ControlFrames {
             size: permit.size,
             train,
@@ -231,7 +236,7 @@ impl<T: Token> Link<T> {
         train: &mut Train,
         contents: &mut Contents,
     ) {
-        let many = self.since_ping >= PING_EVERY * self.mtu.current() as u64;
+        let many = self.since_ping >= (PING_EVERY * self.mtu.current() as u64) as i64;
         let seldom = self.modes.ours() == Mode::Throughput;
         let crowded = contents.control && self.recovery.control_in_flight() >= MAX_CONTROL / 2;
         let last = many && seldom && contents.data && !cargo.is_sendable();
@@ -275,7 +280,7 @@ impl<T: Token> Link<T> {
         }
         if contents.data {
             self.pacer.consume(bytes);
-            self.since_ping = self.since_ping.saturating_add(bytes);
+            self.since_ping = self.since_ping.saturating_add_unsigned(bytes);
         }
         cargo.on_sent(
             now,

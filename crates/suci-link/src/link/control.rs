@@ -8,6 +8,9 @@ use crate::time::Instant;
 use crate::types::PacketNumber;
 use crate::wire::{Blocked, EXTENSION_MODE, Frame, Mode};
 
+/// Most bytes of a frame's head, but for the first one of a message.
+const HEAD: usize = 24;
+
 impl<T: Token> Link<T> {
     /// Returns the MODE that must be sent to the peer, and its number. Number 0 is the parameter of
     /// the handshake.
@@ -58,12 +61,15 @@ impl<T: Token> Link<T> {
     /// once:
     ///
     /// * a probe is due;
-    /// * a quarter of the window (an eighth in Response mode) was sent since a PING or an ACK;
+    /// * a quarter of the window (an eighth in Response mode) was sent since a PING or an ACK, unless
+    ///   the packet belongs to an exchange;
     /// * no more packets can follow until an answer arrives, because credit or window is used up
     ///   (in Throughput mode the window does not count while a PING is unanswered).
     ///
-    /// If all that waits in Adaptive mode fits the window, no PING of a quarter is needed: nothing
-    /// waits for the acknowledgement, which may ride on the peer's reply.
+    /// An exchange, in Adaptive mode, is what leaves at once while nothing is in flight, fits the
+    /// window and will probably be answered: the acknowledgement rides on the peer's reply. For the
+    /// same reason half of the window needs only one PING if the packet is the `last` one of the
+    /// send queue.
     ///
     /// In Throughput mode a PING comes only after [`PING_EVERY`] packets, or half of the window if
     /// that is less: a quarter of a small window is only a few packets.
@@ -72,7 +78,7 @@ impl<T: Token> Link<T> {
         now: Instant,
         number: PacketNumber,
         data: bool,
-        cargo: &impl Cargo<T>,
+        last: bool,
     ) -> bool {
         if self.pending.ping {
             return true;
@@ -84,7 +90,24 @@ impl<T: Token> Link<T> {
             return self.credit.refresh_due(number, now);
         }
         let size = self.mtu.current() as u64;
-        self.packets_before_ping(size, cargo) == 0 || self.credit.data_allowance(number, now) <= 1
+        let part = match self.modes.ours() {
+            Mode::Adaptive if last => self.window(size) / 2,
+            _ => self.ping_part(size),
+        };
+        self.bytes_before_ping(size, part) < size || self.credit.data_allowance(number, now) <= 1
+    }
+
+    /// Notes that packets of messages begin to leave while nothing is in flight. If the peer sent a
+    /// message since that happened last, it will probably answer this one, too.
+    pub(super) fn begin_exchange(&mut self, cargo: &impl Cargo<T>) {
+        let size = self.mtu.current();
+        let window = self.window(size as u64);
+        let packets = (window / size as u64) as usize;
+        let room = packets.saturating_mul(size.saturating_sub(self.overhead() + HEAD));
+        let answered = core::mem::take(&mut self.answered);
+        if answered && self.modes.ours() == Mode::Adaptive && cargo.fits(room) {
+            self.since_ping = -((window - window / 4) as i64);
+        }
     }
 
     /// Returns the part of the window, in bytes, that is sent with one PING, in packets of `size`.
@@ -98,14 +121,8 @@ impl<T: Token> Link<T> {
     }
 
     /// Returns how many packets of `size` may be sent before the window requires a PING.
-    pub(super) fn packets_before_ping(&self, size: u64, cargo: &impl Cargo<T>) -> u64 {
-        let packets = self.bytes_before_ping(size, self.ping_part(size)) / size;
-        if self.modes.ours() != Mode::Adaptive {
-            return packets;
-        }
-        let window = self.bytes_before_ping(size, self.window(size));
-        let fits = cargo.fits(usize::try_from(window).unwrap_or(usize::MAX));
-        if fits { window / size } else { packets }
+    pub(super) fn packets_before_ping(&self, size: u64) -> u64 {
+        self.bytes_before_ping(size, self.ping_part(size)) / size
     }
 
     /// Returns the bytes that may be sent before a packet of `size` carries a PING, if one PING
@@ -118,7 +135,8 @@ impl<T: Token> Link<T> {
         } else {
             left.saturating_sub(size)
         };
-        part.saturating_sub(self.since_ping).min(before_last)
+        part.saturating_add_signed(-self.since_ping)
+            .min(before_last)
     }
 
     /// Returns true if the last packet of a full window needs no PING, because an earlier PING is

@@ -51,7 +51,7 @@ impl<T: Token> Link<T> {
                     .map_or(u64::MAX, |cap| cap.budget(now, size) / size);
                 paced
                     .min(credit.saturating_sub(1))
-                    .min(self.packets_before_ping(size, cargo))
+                    .min(self.packets_before_ping(size))
                     .min(capped)
                     .min(self.numbers.in_a_row())
             }

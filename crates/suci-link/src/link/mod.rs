@@ -221,8 +221,11 @@ pub struct Link<T> {
     reserve: u64,
     /// Whether marked packets arrive.
     pub ecn: EcnValidation,
-    /// Bytes of packets with messages since the last PING sent or acknowledgement received.
-    since_ping: u64,
+    /// Bytes of packets with messages since the last PING sent or acknowledgement received. Below 0
+    /// are those that an [exchange](Link::begin_exchange) may send besides.
+    since_ping: i64,
+    /// The peer sent a message since packets of messages last began to leave with nothing in flight.
+    answered: bool,
     /// When the last packet with a PING was sent, until it or a later one is acknowledged.
     pub pinged_at: Option<Instant>,
     /// The time until which sending waits for the pacer.
@@ -301,6 +304,7 @@ impl<T: Token> Link<T> {
             reserve: 0,
             ecn: EcnValidation::default(),
             since_ping: 0,
+            answered: false,
             pinged_at: None,
             paced_until: None,
             capped_until: None,

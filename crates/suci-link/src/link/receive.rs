@@ -129,6 +129,7 @@ impl<T: Token> Link<T> {
         if heard.ack_now {
             self.received.force();
         }
+        self.answered |= heard.message;
         let kind = match (heard.message || heard.blocked, eliciting) {
             (true, _) => DrainedKind::Data,
             (false, true) => DrainedKind::Control,

@@ -42,7 +42,7 @@ pub const ALL_EXTENSIONS: u64 = EXTENSION_MODE | EXTENSION_SUSPENSION | EXTENSIO
 /// |---|---|---|---|
 /// | the receiver acknowledges without a PING | after 256 packets, or as its polls and `max_ack_delay` have it | after 1,024 packets or 2 ms, however often it polls | after 8 packets, by the next poll or after 500 µs |
 /// | its share of the receiver's socket, when others want more too | normal | double | a quarter; never more than 16 packets |
-/// | the sender asks for acknowledgements | in every quarter of its window | in every quarter, or up to half of it for 8 packets, and when a long queue has gone | in every eighth |
+/// | the sender asks for acknowledgements | in every quarter of its window; an exchange that fits the window need not | in every quarter, or up to half of it for 8 packets, and when a long queue has gone | in every eighth |
 /// | the last packet that its window allows carries a PING | always | unless a PING is unanswered | always |
 /// | a train fills the wire for at most | 50 µs | 50 µs | 25 µs |
 /// | inside a batch messages leave | when the batch ends | when the batch ends | at once |

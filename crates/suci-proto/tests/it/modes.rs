@@ -260,6 +260,25 @@ fn a_reply_of_several_packets_acknowledges_what_it_answers() {
     }
 }
 
+/// A message that nobody answers asks within the window, although its receiver would acknowledge
+/// it by a timer: the sender's queue may be full of it.
+#[test]
+fn a_message_of_several_packets_that_has_no_reply_asks_for_an_acknowledgement() {
+    let mut net = pair_with(|_| Config {
+        ack_on_poll: false,
+        ..Config::default()
+    });
+    for round in 0..50 {
+        net.send(0, id(1), message(&vec![1; 16_384]));
+        let before = net.engine(1).counters().packets_out;
+        net.run(MS);
+        let answers = net.engine(1).counters().packets_out - before;
+        assert!(answers > 0, "none in round {round}");
+        net.run(10 * MS);
+        while net.engine(1).recv().is_some() {}
+    }
+}
+
 #[test]
 fn an_adaptive_peer_follows_its_traffic() {
     let mut net = pair();
