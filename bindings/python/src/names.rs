@@ -4,7 +4,7 @@ use crate::error::module;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyModule;
-use suci::{EndReason, Link, LostCause, Mode, Outcome, RefusedReason, Side, Unreachable};
+use suci::{EndReason, LinkState, LostCause, Mode, Outcome, RefusedReason, Side, Unreachable};
 
 /// The module of events and facts.
 pub(crate) fn events(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
@@ -70,13 +70,13 @@ pub(crate) fn side(py: Python<'_>, side: Side) -> PyResult<Bound<'_, PyAny>> {
     value(py, "Side", name)
 }
 
-pub(crate) fn link(py: Python<'_>, link: Link) -> PyResult<Bound<'_, PyAny>> {
+pub(crate) fn link(py: Python<'_>, link: LinkState) -> PyResult<Bound<'_, PyAny>> {
     let name = match link {
-        Link::Idle => "idle",
-        Link::Connecting => "connecting",
-        Link::Up => "up",
-        Link::Lost => "lost",
-        Link::Quiet => "quiet",
+        LinkState::Idle => "idle",
+        LinkState::Connecting => "connecting",
+        LinkState::Up => "up",
+        LinkState::Lost => "lost",
+        LinkState::Quiet => "quiet",
     };
     value(py, "Link", name)
 }

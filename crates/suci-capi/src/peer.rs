@@ -11,8 +11,8 @@ use crate::text::{self, AddressText};
 use std::ffi::{c_char, c_int};
 use std::time::Duration;
 use suci::{
-    ChannelId, Config, Decision, Error, Link, NodeId, Observation, Peer, PeerInfo, PeerOptions,
-    Priority,
+    ChannelId, Config, Decision, Error, LinkState, NodeId, Observation, Peer, PeerInfo,
+    PeerOptions, Priority,
 };
 
 /// Runs `work` on a peer of the node.
@@ -27,13 +27,13 @@ pub(crate) fn with_peer<T>(
 }
 
 /// Returns the number of the link's state.
-pub(crate) fn link_code(link: Link) -> u32 {
+pub(crate) fn link_code(link: LinkState) -> u32 {
     match link {
-        Link::Idle => 0,
-        Link::Connecting => 1,
-        Link::Up => 2,
-        Link::Lost => 3,
-        Link::Quiet => 4,
+        LinkState::Idle => 0,
+        LinkState::Connecting => 1,
+        LinkState::Up => 2,
+        LinkState::Lost => 3,
+        LinkState::Quiet => 4,
     }
 }
 

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::time::Duration;
 
 use suci::statistics::{self, Snapshot, StatFile};
-use suci::{Link, Mode, NodeId, PeerStats, WaitReason, Waits};
+use suci::{LinkState, Mode, NodeId, PeerStats, WaitReason, Waits};
 
 use crate::error::{Failure, Result};
 
@@ -201,20 +201,20 @@ fn row(now: &Snapshot, stats: &PeerStats, old: Option<(&PeerStats, Duration)>) -
 }
 
 /// Returns a link in a word.
-pub(crate) fn state(link: Link) -> &'static str {
+pub(crate) fn state(link: LinkState) -> &'static str {
     match link {
-        Link::Idle => "idle",
-        Link::Connecting => "opens",
-        Link::Up => "up",
-        Link::Lost => "lost",
-        Link::Quiet => "quiet",
+        LinkState::Idle => "idle",
+        LinkState::Connecting => "opens",
+        LinkState::Up => "up",
+        LinkState::Lost => "lost",
+        LinkState::Quiet => "quiet",
     }
 }
 
 /// Returns a link and whether it is suspended, in a word.
 pub(crate) fn condition(stats: &PeerStats) -> &'static str {
     match stats.link {
-        Link::Up if stats.suspended_here || stats.suspended_there => "held",
+        LinkState::Up if stats.suspended_here || stats.suspended_there => "held",
         link => state(link),
     }
 }
@@ -283,7 +283,7 @@ pub(crate) mod tests {
             PeerStats {
                 node: NodeId(number),
                 address: Some("192.0.2.1:7000".parse().unwrap()),
-                link: Link::Up,
+                link: LinkState::Up,
                 suspended_here: false,
                 suspended_there: false,
                 rtt: Duration::from_micros(120),
@@ -360,7 +360,7 @@ pub(crate) mod tests {
         assert_eq!(condition(&stats), "up");
         stats.suspended_there = true;
         assert_eq!(condition(&stats), "held");
-        stats.link = Link::Lost;
+        stats.link = LinkState::Lost;
         assert_eq!(condition(&stats), "lost");
     }
 

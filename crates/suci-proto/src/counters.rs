@@ -193,9 +193,9 @@ pub struct PeerInfo {
     /// Its presumed address: of several, the one in use, or where it was heard, or the one tried
     /// first.
     pub address: Option<SocketAddr>,
-    /// State of the link. [`Link::Up`] is a peer that answers; [`Link::Idle`] one without a session
-    /// so far, or whose session has ended.
-    pub link: Link,
+    /// State of the link. [`LinkState::Up`] is a peer that answers; [`LinkState::Idle`] one without
+    /// a session so far, or whose session has ended.
+    pub link: LinkState,
     /// True if the program or its address book named the peer. Others are strangers, and are
     /// forgotten some time after their session has ended.
     pub known: bool,
@@ -213,7 +213,7 @@ pub struct PeerStats {
     /// Its address.
     pub address: Option<SocketAddr>,
     /// The state of the link.
-    pub link: Link,
+    pub link: LinkState,
     /// True if this side suspended the session.
     pub suspended_here: bool,
     /// True if the peer suspended the session, as far as is known.
@@ -287,7 +287,7 @@ pub struct Traffic {
 
 /// The state of the link to a peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Link {
+pub enum LinkState {
     /// Never needed yet, or over.
     #[default]
     Idle,
@@ -331,7 +331,7 @@ pub struct MemberState {
     /// The process that the session is with; none before a handshake told it.
     pub incarnation: Option<Incarnation>,
     /// State of the link.
-    pub link: Link,
+    pub link: LinkState,
     /// Why the peer is lost, if it is.
     pub cause: LostCause,
     /// True if the program or its address book named the peer.

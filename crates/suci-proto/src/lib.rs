@@ -39,7 +39,7 @@ pub use suci_link::{
 pub use addresses::{Addresses, MAX_ADDRESSES};
 pub use config::{AcceptPolicy, Config, ConfigError};
 pub use counters::{
-    Counters, Link, MemberState, PeerInfo, PeerStats, RouteCounters, RoutedPacket, Traffic,
+    Counters, LinkState, MemberState, PeerInfo, PeerStats, RouteCounters, RoutedPacket, Traffic,
 };
 pub use credit::ShareStats;
 pub use engine::Engine;

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use suci_proto::time::{Duration, Instant};
 use suci_proto::types::{ChannelId, Ecn, Incarnation, Kind, NodeId};
-use suci_proto::{Arrival, Config, Engine, Identity, Link, Outgoing, TransmitResult};
+use suci_proto::{Arrival, Config, Engine, Identity, LinkState, Outgoing, TransmitResult};
 
 /// Bytes that the hub allocated and did not free.
 static HELD: AtomicUsize = AtomicUsize::new(0);
@@ -279,7 +279,7 @@ fn measure(slots: u64) -> usize {
     println!("figure: idle {idle} B for each of {PEERS} peers");
     net.hub.audit(net.now).unwrap();
     for node in (1..=PEERS as u32).map(NodeId) {
-        assert_eq!(net.hub.peer_stats(node).unwrap().link, Link::Up);
+        assert_eq!(net.hub.peer_stats(node).unwrap().link, LinkState::Up);
     }
     for slot in [0, PEERS / 2, PEERS - 1] {
         net.exchange(slot);

@@ -11,7 +11,7 @@ use suci_layers::group::{
 };
 use suci_proto::time::{Duration, Instant, nanos};
 use suci_proto::types::{NodeId, SessionNumber};
-use suci_proto::{Engine, Link, Outgoing, PlacedBy, SendError};
+use suci_proto::{Engine, LinkState, Outgoing, PlacedBy, SendError};
 
 use crate::options::GroupPlan;
 use crate::oracle::calls::{Call, CallId};
@@ -295,7 +295,7 @@ impl GroupProgram {
         for node in &one.members {
             let (started, is_alive) = self.oracle.lock().state(*node);
             let state = engine.member_state(NodeId(*node));
-            match state.filter(|state| state.link == Link::Up) {
+            match state.filter(|state| state.link == LinkState::Up) {
                 _ if *node == self.node => sessions.push(SessionNumber::default()),
                 // A session with its next process is none with a member.
                 _ if started && !is_alive => sessions.push(SessionNumber(u32::MAX)),

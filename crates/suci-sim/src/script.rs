@@ -2,7 +2,7 @@
 
 use suci_proto::time::Duration;
 use suci_proto::types::{ChannelId, NodeId};
-use suci_proto::{Link, PeerOptions, PeerStats, Priority, Renewal};
+use suci_proto::{LinkState, PeerOptions, PeerStats, Priority, Renewal};
 
 use crate::groups::GroupProgram;
 use crate::node::Process;
@@ -370,7 +370,7 @@ impl World {
         let process = |host: HostId| self.hosts.get(host)?.process.as_ref();
         let is_open = |at: HostId, with: HostId| {
             let stats = process(at).and_then(|it| it.engine.peer_stats(self.node_of(with)));
-            stats.is_some_and(|stats| stats.link != Link::Idle)
+            stats.is_some_and(|stats| stats.link != LinkState::Idle)
         };
         (0..self.options.nodes).all(|other| !is_open(host, other) || is_open(other, host))
     }

@@ -190,7 +190,7 @@ pub use suci_proto::types::{
 pub use suci_proto::wire::Mode;
 pub use suci_proto::{
     AcceptPolicy, CANCELLED, Config, ConfigError, ControllerChoice, Counters, Data, Decision,
-    EXPIRED, EndReason, Event, Filter, IncomingError, Link, LostCause, MessageOutcome,
+    EXPIRED, EndReason, Event, Filter, IncomingError, LinkState, LostCause, MessageOutcome,
     NOT_PERMITTED, Observation, Outcome, PeerError, PeerInfo, PeerOptions, PeerStats, Priority,
     PriorityError, ReceiveBuffer, RefusedReason, RouteCounters, ShareStats, Side, Steer,
     TOO_MANY_CHANNELS, Traffic, UNNUMBERED, Unreachable, WaitReason, Waited, Waits,

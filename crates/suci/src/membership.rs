@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use suci_layers::membership::{JoinState, MAX_CLUSTER_NAME, Settings, SharedMembership, Status};
 use suci_proto::types::{Incarnation, Layer, NodeId};
-use suci_proto::{ConfigError, Link, LostCause, MemberState, RefusedReason};
+use suci_proto::{ConfigError, LinkState, LostCause, MemberState, RefusedReason};
 
 /// Settings of a member of a cluster, for
 /// [`NodeBuilder::membership`](crate::NodeBuilder::membership).
@@ -202,7 +202,7 @@ fn why_not(state: Option<MemberState>) -> String {
         return "is unknown: add it to the book".into();
     };
     match (state.link, state.cause) {
-        (Link::Up, _) => "answers, but not as a member: set membership there, too".into(),
+        (LinkState::Up, _) => "answers, but not as a member: set membership there, too".into(),
         (_, LostCause::Refused(reason)) => format!("refuses: {reason}"),
         (_, LostCause::ProcessDied) => "has ended: start it, or name another seed".into(),
         (_, LostCause::Unreachable(_)) => {

@@ -11,7 +11,7 @@ use crate::statistics::{
     Field, FieldKind, MAX_PEERS, NODE_FIELDS, PEER_FIELDS, SOCKET_FIELDS, Snapshot, StatFile,
 };
 use crate::sys::{self, EventFd};
-use crate::{Link, PeerStats, WaitReason};
+use crate::{LinkState, PeerStats, WaitReason};
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
@@ -277,7 +277,11 @@ pub(crate) fn render(all: &Snapshot) -> String {
     let (name, help) = ("suci_peer_up", "Whether the peer answers.");
     head(&mut text, name, "gauge", help);
     for (labels, stats) in &peers {
-        let up = if stats.link == Link::Up { "1" } else { "0" };
+        let up = if stats.link == LinkState::Up {
+            "1"
+        } else {
+            "0"
+        };
         sample(&mut text, name, labels, up);
     }
     family(&mut text, "suci_peer", PEER_FIELDS, &peers);

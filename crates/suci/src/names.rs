@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::time::Duration;
 use suci_proto::time::Instant;
 use suci_proto::types::NodeId;
-use suci_proto::{Addresses, Engine, Link};
+use suci_proto::{Addresses, Engine, LinkState};
 
 /// How soon the name of a peer that is still lost is looked up again.
 const AGAIN: Duration = Duration::from_secs(10);
@@ -143,7 +143,7 @@ impl Names {
 
 fn is_lost(engine: &Engine, node: NodeId) -> bool {
     let stats = engine.peer_stats(node);
-    engine.knows(node) && stats.is_some_and(|stats| stats.link == Link::Lost)
+    engine.knows(node) && stats.is_some_and(|stats| stats.link == LinkState::Lost)
 }
 
 /// Starts the thread.

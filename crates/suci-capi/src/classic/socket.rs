@@ -11,8 +11,8 @@ use crate::limit::{Limit, Rest};
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 use suci::{
-    Bytes, ChannelId, Error, Event, Link, Message, MessageOutcome, Mode, Node, NodeId, Outcome,
-    PeerOptions, Side,
+    Bytes, ChannelId, Error, Event, LinkState, Message, MessageOutcome, Mode, Node, NodeId,
+    Outcome, PeerOptions, Side,
 };
 
 /// Messages that are taken from the node at once. Until the program reads them, they count no
@@ -443,9 +443,9 @@ impl Socket {
         let stats = self.with_node(|node| node.peer(to).stats())?;
         Ok(match stats {
             Some(stats) => match stats.link {
-                Link::Connecting => Connection::Connecting,
-                Link::Up => Connection::Connected,
-                Link::Lost | Link::Quiet => Connection::Silent,
+                LinkState::Connecting => Connection::Connecting,
+                LinkState::Up => Connection::Connected,
+                LinkState::Lost | LinkState::Quiet => Connection::Silent,
                 _ => Connection::Idle,
             },
             // The own node, to which there is no connection.

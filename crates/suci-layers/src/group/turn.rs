@@ -12,7 +12,7 @@ use std::iter;
 use std::sync::Arc;
 use suci_proto::limits::MESSAGE_CHARGE;
 use suci_proto::types::{self, ChannelId, NodeId};
-use suci_proto::{EndReason, Link, LostCause, MemberState, Outgoing};
+use suci_proto::{EndReason, LinkState, LostCause, MemberState, Outgoing};
 
 /// Bytes that the messages of operations may take in the queue to a member, as the last of them is
 /// charged. A group whose messages are not taken thus leaves room to others.
@@ -532,7 +532,7 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
                 ..
             }) => Err(MemberFailure::NotPermitted(side)),
             Some(state) if state.suspended_here => Err(MemberFailure::Suspended),
-            Some(state) if state.link == Link::Lost => Err(MemberFailure::Lost(state.cause)),
+            Some(state) if state.link == LinkState::Lost => Err(MemberFailure::Lost(state.cause)),
             _ => Ok(()),
         }
     }
@@ -784,7 +784,7 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
             let node = self.group.member(rank);
             let state = node.and_then(|node| self.carrier.engine().member_state(node));
             let is_unreachable =
-                node == Some(about) && state.is_some_and(|state| state.link == Link::Idle);
+                node == Some(about) && state.is_some_and(|state| state.link == LinkState::Idle);
             if is_unreachable || self.is_gone(rank) {
                 continue;
             }

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use suci_proto::time::Instant;
 use suci_proto::types::{ChannelId, Incarnation, Kind, MessageNumber, NodeId, SessionNumber};
 use suci_proto::{
-    Engine, Link, LostCause, MemberChange, MemberState, Outgoing, Port, PortInput, SendError,
+    Engine, LinkState, LostCause, MemberChange, MemberState, Outgoing, Port, PortInput, SendError,
 };
 
 /// The kind of all messages of this layer.
@@ -110,7 +110,7 @@ impl SharedMembership {
         for node in core::mem::take(&mut layer.sent).keys() {
             let answers = engine
                 .member_state(*node)
-                .is_some_and(|it| it.link == Link::Up);
+                .is_some_and(|it| it.link == LinkState::Up);
             if !answers && engine.queue_len(*node).0 <= 1 {
                 // It may be unknown by now.
                 let _ = engine.reset(now, *node);
@@ -193,7 +193,7 @@ impl MembershipLayer {
             if is_watched && self.watched.insert(node) {
                 engine.await_member(now, node, true);
             }
-            if matches!(state.link, Link::Idle) {
+            if matches!(state.link, LinkState::Idle) {
                 // A node that is unknown by now needs no connection.
                 let _ = engine.connect(now, node);
             }
@@ -222,12 +222,12 @@ impl MembershipLayer {
             return;
         };
         let is_replaced = state.incarnation.is_some_and(|it| it != record.incarnation);
-        if is_replaced && state.link == Link::Lost && record.status.is_present() {
+        if is_replaced && state.link == LinkState::Lost && record.status.is_present() {
             // It is known: it has a state.
             let _ = engine.reset(now, node);
             self.moved.insert(node);
         }
-        if self.moved.contains(&node) && state.link != Link::Up {
+        if self.moved.contains(&node) && state.link != LinkState::Up {
             self.moved.remove(&node);
             // The book has room for it, since it is in it.
             let _ = engine.add_peer(now, node, record.address);
@@ -255,7 +255,7 @@ impl MembershipLayer {
                 Change::Failed(node) => engine.report_member(node, MemberChange::Failed),
                 Change::Forgotten(node) => {
                     let state = engine.member_state(node);
-                    let is_up = state.is_some_and(|state| state.link == Link::Up);
+                    let is_up = state.is_some_and(|state| state.link == LinkState::Up);
                     if self.entered.remove(&node) && !is_up {
                         // The program may have removed it.
                         let _ = engine.remove_peer(now, node);
@@ -301,7 +301,7 @@ impl MembershipLayer {
             });
             let may_get = |node| {
                 let state = serves(node).then(|| shared.member_state(node)).flatten();
-                let is_up = state.is_some_and(|it| it.link == Link::Up && !it.suspended_here);
+                let is_up = state.is_some_and(|it| it.link == LinkState::Up && !it.suspended_here);
                 is_up && !sent.contains_key(&node)
             };
             let observed = |node| shared.peer_stats(node).and_then(|it| it.address);
@@ -328,14 +328,16 @@ impl MembershipLayer {
 }
 
 fn process_up(state: &MemberState) -> Option<Incarnation> {
-    state.incarnation.filter(|_| state.link == Link::Up)
+    state.incarnation.filter(|_| state.link == LinkState::Up)
 }
 
 fn contact(state: &MemberState) -> Contact {
     match (state.link, state.incarnation) {
-        (Link::Up, Some(process)) => Contact::Up(process),
-        (Link::Lost, process) if state.cause == LostCause::ProcessDied => Contact::Ended(process),
-        (Link::Lost, process) => Contact::Silent(process),
+        (LinkState::Up, Some(process)) => Contact::Up(process),
+        (LinkState::Lost, process) if state.cause == LostCause::ProcessDied => {
+            Contact::Ended(process)
+        }
+        (LinkState::Lost, process) => Contact::Silent(process),
         _ => Contact::Unknown,
     }
 }

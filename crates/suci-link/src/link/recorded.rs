@@ -58,3 +58,31 @@ impl<T: Token> Token for Recorded<T> {
         !matches!(self, Self::Ack { .. })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Nothing {}
+
+    impl Token for Nothing {}
+
+    #[test]
+    fn frames_of_a_link_are_whole_and_probes_repeat_no_acknowledgement() {
+        let frames: [Recorded<Nothing>; 4] = [
+            Recorded::Mode { number: 1 },
+            Recorded::Close,
+            Recorded::Return { generation: 1 },
+            Recorded::Ack { largest: 1 },
+        ];
+        for mut frame in frames {
+            assert!(!frame.adjoin(&frames[0]) && frame.divisible() == 0);
+            assert_eq!(frame.piece(0..0), frame);
+        }
+        assert_eq!(
+            frames.map(|frame| frame.is_repeated()),
+            [true, true, true, false]
+        );
+    }
+}

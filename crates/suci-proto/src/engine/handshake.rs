@@ -2,7 +2,7 @@
 //! replaces.
 
 use super::Engine;
-use crate::counters::Link;
+use crate::counters::LinkState;
 use crate::event::EndReason;
 use crate::handshake::packets::Opened;
 use crate::handshake::{
@@ -625,8 +625,8 @@ impl Engine {
             });
         }
         let peer = key.and_then(|key| self.peers.get_mut(key));
-        let Some(peer) =
-            peer.filter(|peer| peer.is_current_tag(header.tag) && peer.life.link() != Link::Idle)
+        let Some(peer) = peer
+            .filter(|peer| peer.is_current_tag(header.tag) && peer.life.link() != LinkState::Idle)
         else {
             return self.reject(packet, DropReason::Unsolicited);
         };

@@ -3,7 +3,7 @@
 use super::Engine;
 use super::ranks::Urgent;
 use crate::addresses::Addresses;
-use crate::counters::Link;
+use crate::counters::LinkState;
 use crate::error::{IncomingError, PeerError, SendError};
 use crate::event::{Event, Side};
 use crate::peer::{Closing, Peer};
@@ -486,7 +486,7 @@ impl Engine {
     #[must_use]
     pub fn is_lost(&self, node: NodeId) -> bool {
         let peer = self.active_peer(node);
-        peer.is_some_and(|peer| peer.life.link() == Link::Lost)
+        peer.is_some_and(|peer| peer.life.link() == LinkState::Lost)
     }
 
     /// Returns the messages and bytes accepted for `node` and not yet acknowledged.
@@ -537,7 +537,7 @@ impl Engine {
     /// Closes all sessions, or those that are closed first.
     pub(super) fn close_due(&mut self, deadline: Instant) {
         for key in self.peers.keys() {
-            let due = |peer: &Peer| peer.life.link() != Link::Idle && self.closes(peer);
+            let due = |peer: &Peer| peer.life.link() != LinkState::Idle && self.closes(peer);
             if self.peers.get(key).is_some_and(due) {
                 self.update(key, |peer, _| peer.close(deadline));
             }
@@ -574,7 +574,7 @@ impl Engine {
     ) -> Result<bool, SendError> {
         let key = self.known(node)?;
         Ok(self.update(key, |peer, shared| {
-            let linked = peer.life.link() != Link::Idle;
+            let linked = peer.life.link() != LinkState::Idle;
             let has_begun = linked && peer.session.has_begun();
             if linked {
                 end(peer, shared);

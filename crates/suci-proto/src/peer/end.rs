@@ -2,7 +2,7 @@
 
 use super::event_queue::EndedSession;
 use super::{Closing, Peer, Session};
-use crate::counters::Link;
+use crate::counters::LinkState;
 use crate::event::{EndReason, Event, Side};
 use crate::log::LogRecord;
 use crate::shared::{MemoryShares, Shared};
@@ -58,7 +58,7 @@ impl Peer {
         }
         self.closing = Closing::Open;
         self.accepted = None;
-        let was_lost = self.life.link() == Link::Lost;
+        let was_lost = self.life.link() == LinkState::Lost;
         let is_gone = self.life.is_gone();
         self.life = self.life.for_next_session(now);
         if self.is_itself {

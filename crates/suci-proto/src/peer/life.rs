@@ -7,7 +7,7 @@
 use super::absence::KnownAbsence;
 use super::mode::SHORT;
 use super::port_reports::{PortReports, Question, Reported};
-use crate::counters::Link;
+use crate::counters::LinkState;
 use crate::event::LostCause;
 use crate::handshake::LONGEST_WAIT;
 use suci_link::time::{Duration, Instant, earlier};
@@ -65,7 +65,7 @@ pub(crate) struct SilenceLimits {
 /// The link's state and its points in time.
 #[derive(Debug)]
 pub(crate) struct Life {
-    link: Link,
+    link: LinkState,
     /// When an authentic packet was last heard.
     heard: Instant,
     /// Packets of a stream received since the peer last acknowledged a packet of ours, or was asked
@@ -100,7 +100,7 @@ pub(crate) struct Life {
 impl Life {
     pub(crate) fn new(now: Instant) -> Self {
         Self {
-            link: Link::Idle,
+            link: LinkState::Idle,
             heard: now,
             streamed: 0,
             waiting_since: None,
@@ -133,14 +133,14 @@ impl Life {
         }
     }
 
-    pub(crate) fn link(&self) -> Link {
+    pub(crate) fn link(&self) -> LinkState {
         self.link
     }
 
     /// Notes that a connection is being opened.
     pub(crate) fn connecting(&mut self) {
-        if self.link == Link::Idle {
-            self.link = Link::Connecting;
+        if self.link == LinkState::Idle {
+            self.link = LinkState::Connecting;
         }
     }
 
@@ -154,8 +154,8 @@ impl Life {
         self.left = false;
         self.cause = LostCause::NoAnswer;
         self.key_refused_since = None;
-        let came_up = self.link != Link::Up;
-        self.link = Link::Up;
+        let came_up = self.link != LinkState::Up;
+        self.link = LinkState::Up;
         came_up
     }
 
@@ -201,7 +201,7 @@ impl Life {
 
     /// Returns when a peer that streamed and paused should be asked.
     pub(crate) fn pauses_at(&self) -> Option<Instant> {
-        (self.streamed > SHORT && self.link == Link::Up).then(|| self.heard + PAUSE)
+        (self.streamed > SHORT && self.link == LinkState::Up).then(|| self.heard + PAUSE)
     }
 
     /// Sets whether anything waits for the peer.
@@ -228,7 +228,7 @@ impl Life {
 
     /// Returns true if the peer is lost, or has left a question unanswered for at least `time`.
     pub(crate) fn is_silent(&self, now: Instant, time: Duration) -> bool {
-        self.link == Link::Lost || self.asked.is_some_and(|at| now >= at + time)
+        self.link == LinkState::Lost || self.asked.is_some_and(|at| now >= at + time)
     }
 
     /// Returns when the peer counts as lost by its silence, if nothing is heard meanwhile. The
@@ -238,8 +238,8 @@ impl Life {
     /// single question may be lost.
     fn lost_by_silence_at(&self, limits: SilenceLimits) -> Option<Instant> {
         let since = match self.link {
-            Link::Up => self.silent_since(),
-            Link::Connecting => self.asked,
+            LinkState::Up => self.silent_since(),
+            LinkState::Connecting => self.asked,
             _ => None,
         };
         self.silent_at(since?, limits)
@@ -247,7 +247,10 @@ impl Life {
 
     /// Returns when the peer counts as lost by its death, if nothing is heard meanwhile.
     fn lost_by_death_at(&self, limits: SilenceLimits) -> Option<Instant> {
-        let may_die = matches!(self.link, Link::Up | Link::Connecting | Link::Quiet);
+        let may_die = matches!(
+            self.link,
+            LinkState::Up | LinkState::Connecting | LinkState::Quiet
+        );
         self.dead_at(limits.closed_port).filter(|_| may_die)
     }
 
@@ -282,7 +285,7 @@ impl Life {
         let silent = is_over(self.lost_by_silence_at(limits));
         if limits.presumed_alive && !dead {
             if silent {
-                self.link = Link::Quiet;
+                self.link = LinkState::Quiet;
                 return Verdict::Quiet;
             }
             return Verdict::Unchanged;
@@ -291,7 +294,7 @@ impl Life {
             return Verdict::GiveUp;
         }
         if dead || silent {
-            self.link = Link::Lost;
+            self.link = LinkState::Lost;
             if self.is_port_closed() {
                 self.cause = LostCause::ProcessDied;
             }
@@ -457,7 +460,7 @@ impl Life {
     /// Returns true if the process that has the session has ended: this machine's kernel or the
     /// launcher reported it, and a question stayed unanswered.
     pub(crate) fn is_dead(&self) -> bool {
-        self.link == Link::Lost && self.is_port_closed()
+        self.link == LinkState::Lost && self.is_port_closed()
     }
 
     /// Returns when an authentic packet was last heard.
@@ -484,7 +487,7 @@ impl Life {
     ) -> Contest {
         let since = *self.contested_since.get_or_insert(now);
         let dead = self.dead_at(closed_port).is_some_and(|at| now >= at);
-        if dead || self.link == Link::Lost || now.since(since) >= timeout {
+        if dead || self.link == LinkState::Lost || now.since(since) >= timeout {
             return Contest::Won;
         }
         let repeated = self
@@ -580,7 +583,7 @@ mod tests {
         ask(&mut life, 0);
         assert_eq!(life.deadline(limits), Some(at(10)));
         assert_eq!(life.judge(at(10), limits), Verdict::Quiet);
-        assert_eq!(life.link(), Link::Quiet);
+        assert_eq!(life.link(), LinkState::Quiet);
         assert_eq!(life.deadline(limits), None, "nothing follows");
         assert_eq!(life.judge(at(100_000), limits), Verdict::Unchanged);
         assert!(life.hear(at(100_001)), "up again");
@@ -643,7 +646,7 @@ mod tests {
         life.note_cause(refused);
         assert_eq!(life.judge(at(14), LIMITS), Verdict::Unchanged);
         assert_eq!(life.judge(at(15), LIMITS), Verdict::Lost);
-        assert_eq!((life.link(), life.cause()), (Link::Lost, refused));
+        assert_eq!((life.link(), life.cause()), (LinkState::Lost, refused));
         assert_eq!(
             life.judge(at(1_000), LIMITS),
             Verdict::Unchanged,

@@ -37,7 +37,7 @@ pub(crate) use session::{Closing, History, Session};
 
 use crate::addresses::Addresses;
 use crate::config::Config;
-use crate::counters::{Counters, Link, PeerInfo, PeerStats, Traffic};
+use crate::counters::{Counters, LinkState, PeerInfo, PeerStats, Traffic};
 use crate::event::{EndReason, Event, RefusedReason};
 use crate::log::LogRecord;
 use crate::options::PeerOptions;
@@ -188,7 +188,7 @@ impl Peer {
 
     /// Returns true if frames of the session may be sent: the link is up, and the session not over.
     pub(crate) fn is_up(&self) -> bool {
-        self.life.link() == Link::Up && self.lingering.is_none()
+        self.life.link() == LinkState::Up && self.lingering.is_none()
     }
 
     /// Returns true if messages to the peer may be sent.
@@ -434,7 +434,7 @@ impl Peer {
     /// Returns the addresses among which [`Self::candidate_address`] selects.
     pub(super) fn candidates(&self) -> impl Iterator<Item = SocketAddr> {
         let connection = self.connection.as_ref();
-        let path = connection.filter(|_| self.life.link() == Link::Up);
+        let path = connection.filter(|_| self.life.link() == LinkState::Up);
         let path = path.map(|connection| &connection.link.path);
         let heard = [self.last_source, self.previous_source.as_deref().copied()];
         let heard = heard.into_iter().flatten();
@@ -451,7 +451,7 @@ impl Peer {
     pub(crate) fn info(&self) -> Option<PeerInfo> {
         let known = !self.book.is_empty();
         let link = self.life.link();
-        let left = known || link != Link::Idle || self.has_untold();
+        let left = known || link != LinkState::Idle || self.has_untold();
         left.then(|| PeerInfo {
             node: self.node,
             address: self.path_address(),

@@ -2,7 +2,7 @@
 
 use super::life::{SilenceLimits, Verdict};
 use super::{Closing, Connection, Peer};
-use crate::counters::Link;
+use crate::counters::LinkState;
 use crate::credit::{Shares, Tenure};
 use crate::event::{EndReason, Event};
 use crate::log::LogRecord;
@@ -154,7 +154,7 @@ impl Peer {
         // Packets in flight already probe a silent peer, ever more seldom. On a path that takes
         // longer than a keep-alive, the question of the last one would be reason for the next.
         let due = match self.life.link() {
-            Link::Up => self.has_unfinished(),
+            LinkState::Up => self.has_unfinished(),
             _ => open && none_elicits,
         };
         let pinging = connection.link.pending.ping || connection.link.numbers.peek().is_none();
@@ -377,7 +377,7 @@ impl Peer {
     /// their messages wait: they are worth nothing if the peer comes back.
     fn is_out_of_reach(&self) -> bool {
         let has_left = || self.life.has_left() && !self.session.is_established();
-        let is_lost = self.life.link() == Link::Lost;
+        let is_lost = self.life.link() == LinkState::Lost;
         self.life.is_dead() || has_left() || (is_lost && self.has_only_failed_sockets())
     }
 

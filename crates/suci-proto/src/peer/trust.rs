@@ -3,7 +3,7 @@
 use super::{Connection, Peer};
 use crate::addresses::Addresses;
 use crate::config::Config;
-use crate::counters::Link;
+use crate::counters::LinkState;
 use crate::credit::{IDLE, TURN, Tenure};
 use crate::handshake::Trust;
 use crate::options::PeerOptions;
@@ -43,7 +43,10 @@ impl Peer {
     /// Returns true if the peer's process may still be alive.
     pub(crate) fn is_live(&self) -> bool {
         self.session.is_established()
-            && matches!(self.life.link(), Link::Up | Link::Lost | Link::Quiet)
+            && matches!(
+                self.life.link(),
+                LinkState::Up | LinkState::Lost | LinkState::Quiet
+            )
     }
 
     /// Returns true if the peer must give up its slot.
@@ -69,7 +72,7 @@ impl Peer {
             && self.stranger_from.is_some()
             && !(self.ack_waits || busy || unfinished || self.has_message())
             && !self.has_settings(config)
-            && self.life.link() == Link::Idle
+            && self.life.link() == LinkState::Idle
     }
 
     /// Returns the time of the newest cookie whose INIT was accepted or refused for good: a copy of

@@ -3,7 +3,7 @@
 use super::absence::KnownAbsence;
 use super::port_reports::{Question, Reported};
 use super::{Closing, End, Peer};
-use crate::counters::Link;
+use crate::counters::LinkState;
 use crate::event::{EndReason, LostCause, Unreachable};
 use crate::log::LogRecord;
 use crate::shared::{News, PortInput, Shared};
@@ -214,7 +214,7 @@ impl Peer {
             return;
         }
         self.life.on_process_ended(now, for_good);
-        if for_good && self.life.link() == Link::Lost {
+        if for_good && self.life.link() == LinkState::Lost {
             self.end(now, EndReason::ProcessDied, shared);
         } else if established {
             self.end_calls_if_dead(&mut shared.news);

@@ -9,7 +9,7 @@ use suci_proto::time::Duration;
 use suci_proto::types::NodeId;
 use suci_proto::wire::PacketType;
 use suci_proto::{
-    AcceptPolicy, Addresses, CallError, CallId, CallResult, Config, EndReason, Event, Link,
+    AcceptPolicy, Addresses, CallError, CallId, CallResult, Config, EndReason, Event, LinkState,
     LostCause, PeerInfo, Priority, ProcessEnd, RefusedReason, SendError, Undelivered, Unreachable,
 };
 
@@ -242,7 +242,10 @@ fn f16_f35_a_supervised_peer_that_is_stopped_is_not_given_up() {
     net.run(SECOND * 3_600);
     assert_eq!(net.events(0), [Event::Quiet { node: id(1) }]);
     assert_eq!(net.engine(0).poll_call(), None);
-    assert_eq!(net.engine(0).member_state(id(1)).unwrap().link, Link::Quiet);
+    assert_eq!(
+        net.engine(0).member_state(id(1)).unwrap().link,
+        LinkState::Quiet
+    );
     net.meddle = None;
     // A sender without socket credit asks once in 10 s.
     net.run(SECOND * 11);
@@ -735,7 +738,7 @@ fn a_peer_that_is_removed_ends_and_is_unknown() {
         matches!(
             infos[..],
             [PeerInfo {
-                link: Link::Up,
+                link: LinkState::Up,
                 known: true,
                 ..
             }]

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use suci_proto::time::Duration;
 use suci_proto::types::NodeId;
 use suci_proto::{
-    Config, ControllerChoice, Decision, Engine, Event, Link, Observation, Steer, WaitReason,
+    Config, ControllerChoice, Decision, Engine, Event, LinkState, Observation, Steer, WaitReason,
 };
 
 const MOMENT: Duration = Duration::from_millis(5);
@@ -58,7 +58,7 @@ fn a_pause_holds_messages_and_nothing_else() {
     assert!(pair.received(1).is_empty());
     let stats = pair.stats(0);
     assert_eq!(stats.waiting, Some(WaitReason::Steering));
-    assert_eq!(stats.link, Link::Up, "signs of life go on");
+    assert_eq!(stats.link, LinkState::Up, "signs of life go on");
     assert!(pair.events(0).is_empty());
     // The other direction is controlled by the other host.
     pair.send(1, message(b"there"));
@@ -97,7 +97,7 @@ fn a_pause_while_packets_are_lost_probes_without_messages() {
     assert!(after.probes > before.probes);
     assert_eq!(after.bytes_resent, before.bytes_resent);
     assert!(pair.received(1).is_empty());
-    assert_eq!(pair.stats(0).link, Link::Up);
+    assert_eq!(pair.stats(0).link, LinkState::Up);
     unsteer(&mut pair, 0);
     pair.run(Duration::from_secs(1));
     assert_eq!(pair.received(1).len(), 6);
@@ -386,7 +386,7 @@ fn nothing_is_sent_again_until_the_program_says_so() {
     assert!(pair.received(1).is_empty());
     assert!(stats.traffic.probes > 0, "probes look for signs of life");
     let resent = stats.traffic.bytes_resent - before;
-    assert_eq!((resent, stats.link), (0, Link::Up));
+    assert_eq!((resent, stats.link), (0, LinkState::Up));
     assert!(
         pair.events(0)
             .iter()

@@ -4,7 +4,7 @@ use crate::modes::without_extension;
 use crate::net::{Net, id, lost, message};
 use suci_proto::time::Duration;
 use suci_proto::types::SessionNumber;
-use suci_proto::{Config, EndReason, Event, Link, Outcome, Outgoing, SendError, Side};
+use suci_proto::{Config, EndReason, Event, LinkState, Outcome, Outgoing, SendError, Side};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -42,7 +42,7 @@ fn refused(net: &mut Net, host: usize) -> Option<Side> {
     }
 }
 
-fn state(net: &mut Net, host: usize) -> (Link, bool, bool) {
+fn state(net: &mut Net, host: usize) -> (LinkState, bool, bool) {
     let stats = net.engine(host).peer_stats(id(1 - host)).unwrap();
     (stats.link, stats.suspended_here, stats.suspended_there)
 }
@@ -73,8 +73,8 @@ fn accepted_messages_are_kept_and_sent_after_resuming() {
         }
         assert_eq!(refused(&mut net, suspender), Some(Side::Here));
         assert_eq!(refused(&mut net, 1 - suspender), Some(Side::There));
-        assert_eq!(state(&mut net, suspender), (Link::Up, true, false));
-        assert_eq!(state(&mut net, 1 - suspender), (Link::Up, false, true));
+        assert_eq!(state(&mut net, suspender), (LinkState::Up, true, false));
+        assert_eq!(state(&mut net, 1 - suspender), (LinkState::Up, false, true));
         suspend(&mut net, 1 - suspender, false);
         assert_eq!(refused(&mut net, 1 - suspender), Some(Side::There));
         suspend(&mut net, suspender, false);
@@ -163,10 +163,13 @@ fn f31_suspension_survives_loss() {
     for round in 0..50 {
         suspend(&mut net, round % 2, true);
         net.run(SECOND * 3);
-        assert_eq!(state(&mut net, 1 - round % 2), (Link::Up, false, true));
+        assert_eq!(state(&mut net, 1 - round % 2), (LinkState::Up, false, true));
         suspend(&mut net, round % 2, false);
         net.run(SECOND * 3);
-        assert_eq!(state(&mut net, 1 - round % 2), (Link::Up, false, false));
+        assert_eq!(
+            state(&mut net, 1 - round % 2),
+            (LinkState::Up, false, false)
+        );
     }
 }
 
@@ -181,7 +184,7 @@ fn f17_lost_and_up_leave_a_suspension_as_it_was() {
     net.meddle = Some(Box::new(|_, _| None));
     net.run(SECOND * 30);
     assert_eq!(net.events(0), [lost(1)]);
-    assert_eq!(state(&mut net, 0), (Link::Lost, true, true));
+    assert_eq!(state(&mut net, 0), (LinkState::Lost, true, true));
     net.meddle = None;
     net.run(SECOND * 10);
     assert_eq!(
@@ -191,7 +194,7 @@ fn f17_lost_and_up_leave_a_suspension_as_it_was() {
             session: SessionNumber(0)
         }]
     );
-    assert_eq!(state(&mut net, 0), (Link::Up, true, true));
+    assert_eq!(state(&mut net, 0), (LinkState::Up, true, true));
     assert_eq!(net.received(1).len(), 0);
     suspend(&mut net, 0, false);
     suspend(&mut net, 1, false);
@@ -211,7 +214,7 @@ fn f14_a_suspension_ends_with_its_session_and_outcomes_are_exact() {
     net.run(SECOND);
     let ended = outcomes(&mut net, 0);
     assert_eq!(ended, (EndReason::Restarted, vec![Outcome::NotDelivered]));
-    assert_eq!(state(&mut net, 0), (Link::Up, false, false));
+    assert_eq!(state(&mut net, 0), (LinkState::Up, false, false));
     assert_eq!(refused(&mut net, 0), None);
 }
 

@@ -4,7 +4,7 @@ use crate::net::message;
 use crate::pair::Pair;
 use suci_proto::time::Duration;
 use suci_proto::types::NodeId;
-use suci_proto::{Engine, Link, WaitReason};
+use suci_proto::{Engine, LinkState, WaitReason};
 
 const MOMENT: Duration = Duration::from_millis(5);
 
@@ -237,7 +237,7 @@ fn traffic_is_counted_on_both_sides_and_survives_the_connection() {
 
     pair.close(0, Duration::from_secs(1));
     pair.run(Duration::from_secs(2));
-    assert_eq!(pair.stats(0).link, Link::Idle);
+    assert_eq!(pair.stats(0).link, LinkState::Idle);
     let after = pair.stats(0).traffic;
     assert_eq!((after.messages_sent, after.message_bytes_sent), (10, 1_000));
     assert!(after.packets_sent >= here.packets_sent);

@@ -7,7 +7,7 @@ use crate::packet::Packet;
 use crate::tap;
 use suci_proto::time::{Duration, Instant, nanos};
 use suci_proto::types::NodeId;
-use suci_proto::{Arrival, Engine, Link};
+use suci_proto::{Arrival, Engine, LinkState};
 
 /// Datagrams that a kernel joins at most.
 const JOINED: usize = 64;
@@ -64,7 +64,7 @@ impl Process {
     /// Returns true if a session with the node is open.
     fn is_up(&self, node: Option<NodeId>) -> bool {
         let stats = node.and_then(|node| self.engine.peer_stats(node));
-        stats.is_some_and(|stats| stats.link == Link::Up)
+        stats.is_some_and(|stats| stats.link == LinkState::Up)
     }
 
     /// Hands packets that came together to the engine.

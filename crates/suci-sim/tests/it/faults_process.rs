@@ -223,7 +223,11 @@ fn f17_a_killed_process_is_lost_once_and_ended_once() {
                 .engine(host)
                 .and_then(|e| e.peer_stats(node))
                 .map(|peer| peer.link);
-            assert_eq!(link, Some(suci_proto::Link::Up), "{host} still has {other}");
+            assert_eq!(
+                link,
+                Some(suci_proto::LinkState::Up),
+                "{host} still has {other}"
+            );
         }
     }
 }
@@ -336,7 +340,7 @@ fn f17_an_unattended_program_that_computes_is_quiet_and_not_lost() {
             .engine(0)
             .and_then(|engine| engine.peer_stats(NodeId(2)))
             .map(|stats| stats.link),
-        Some(suci_proto::Link::Quiet),
+        Some(suci_proto::LinkState::Quiet),
     );
     arrive(&mut world, SECOND * 20);
     assert_eq!((quiet(&world, 0), lost(&world, 0).len()), (1, 0));

@@ -8,7 +8,7 @@ use std::time::Duration;
 use suci_net::Counters as SocketCounters;
 use suci_proto::types::NodeId;
 use suci_proto::wire::Mode;
-use suci_proto::{Counters, Link, PeerStats, Traffic, WaitReason, Waited, Waits};
+use suci_proto::{Counters, LinkState, PeerStats, Traffic, WaitReason, Waited, Waits};
 
 /// The first word of a file that is complete: `SUCISTAT`.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"SUCISTAT");
@@ -249,16 +249,16 @@ pub(crate) fn nanos(time: Duration) -> u64 {
 }
 
 /// Links by their words.
-const LINKS: [Link; 5] = [
-    Link::Idle,
-    Link::Connecting,
-    Link::Up,
-    Link::Lost,
-    Link::Quiet,
+const LINKS: [LinkState; 5] = [
+    LinkState::Idle,
+    LinkState::Connecting,
+    LinkState::Up,
+    LinkState::Lost,
+    LinkState::Quiet,
 ];
 
 /// A link as a word.
-fn link_word(link: Link) -> u64 {
+fn link_word(link: LinkState) -> u64 {
     (0..)
         .zip(LINKS)
         .find(|it| it.1 == link)
@@ -266,9 +266,9 @@ fn link_word(link: Link) -> u64 {
 }
 
 /// Decodes a word of [`link_word`]; an unknown word is an idle link.
-fn link_of(word: u64) -> Link {
+fn link_of(word: u64) -> LinkState {
     let index = usize::try_from(word).unwrap_or(usize::MAX);
-    LINKS.get(index).copied().unwrap_or(Link::Idle)
+    LINKS.get(index).copied().unwrap_or(LinkState::Idle)
 }
 
 /// The mode with this number.

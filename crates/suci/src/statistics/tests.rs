@@ -8,7 +8,7 @@ use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use suci_proto::time::Instant;
 use suci_proto::types::Incarnation;
 use suci_proto::wire::Mode;
-use suci_proto::{Config, Engine, Identity, Link, WaitReason};
+use suci_proto::{Config, Engine, Identity, LinkState, WaitReason};
 
 const NOW: Instant = Instant::from_nanos(1_000_000_000);
 
@@ -69,7 +69,7 @@ fn a_record_holds_all_that_is_known_of_a_peer() {
         assert_eq!(stats.node, NodeId(4_000_000_000));
         assert_eq!(
             (stats.link, stats.waiting),
-            (Link::Lost, Some(WaitReason::Pacing))
+            (LinkState::Lost, Some(WaitReason::Pacing))
         );
         assert_eq!(
             (stats.mode, stats.remote_mode),

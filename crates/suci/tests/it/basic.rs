@@ -4,7 +4,7 @@
 use crate::common::{LONG, await_event, builder, introduce, pair, take, take_many};
 use std::time::{Duration, Instant};
 use suci::{
-    AcceptPolicy, AddressBook, Bytes, ChannelId, EndReason, Event, Kind, Link, Node, NodeId,
+    AcceptPolicy, AddressBook, Bytes, ChannelId, EndReason, Event, Kind, LinkState, Node, NodeId,
     OutgoingMessage, SessionNumber,
 };
 
@@ -303,7 +303,7 @@ fn anyone_may_come_where_that_is_the_policy() {
     assert_eq!(&take(&mut client).payload[..], b"welcome");
     assert_eq!(
         server.peer(NodeId(5)).stats().unwrap().unwrap().link,
-        Link::Up
+        LinkState::Up
     );
 }
 
@@ -489,7 +489,7 @@ fn a_peer_that_is_removed_is_gone_for_both_kinds_of_nodes() {
     let peer = a.peers().unwrap()[0];
     assert_eq!(
         (peer.node, peer.link, peer.known),
-        (NodeId(1), Link::Up, true)
+        (NodeId(1), LinkState::Up, true)
     );
     assert_eq!(peer.address, Some(b.local_addr()));
     assert!(a.remove_peer(NodeId(1)).unwrap());
@@ -503,7 +503,7 @@ fn a_peer_that_is_removed_is_gone_for_both_kinds_of_nodes() {
 
     let shared = builder(2).open_threads(2).unwrap();
     shared.add_peer(NodeId(1), b.local_addr()).unwrap();
-    assert_eq!(shared.peers().unwrap()[0].link, Link::Idle);
+    assert_eq!(shared.peers().unwrap()[0].link, LinkState::Idle);
     assert!(
         !shared.remove_peer(NodeId(1)).unwrap(),
         "there was no session"

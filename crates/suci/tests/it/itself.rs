@@ -4,8 +4,8 @@
 use crate::common::{LONG, builder, pair, take};
 use std::time::Duration;
 use suci::{
-    Bytes, ChannelId, EndReason, Error, Event, Link, Node, NodeId, OutgoingMessage, SharedNode,
-    Side,
+    Bytes, ChannelId, EndReason, Error, Event, LinkState, Node, NodeId, OutgoingMessage,
+    SharedNode, Side,
 };
 
 /// Whose lowest byte names another thread than the first, with any number of threads from 2 to 4.
@@ -47,7 +47,7 @@ fn every_verb_that_sends_reaches_the_own_program() {
     assert_eq!(peer.delivered(ChannelId(0)).unwrap(), 7);
     assert!(peer.remote_window(ChannelId(0)).unwrap() > 0);
     let stats = peer.stats().unwrap().unwrap();
-    assert_eq!((stats.link, stats.traffic.packets_sent), (Link::Up, 0));
+    assert_eq!((stats.link, stats.traffic.packets_sent), (LinkState::Up, 0));
     assert_eq!(stats.traffic.messages_received, 7);
     let known: Vec<_> = a.peers().unwrap().iter().map(|peer| peer.node).collect();
     assert_eq!(known, [other], "this node is none of its peers");

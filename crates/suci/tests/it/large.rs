@@ -225,7 +225,7 @@ fn a_message_withdrawn_after_its_announcement_is_no_error_of_recv_into() {
         .peer(NodeId(0))
         .stats()
         .unwrap()
-        .is_none_or(|s| s.link != suci::Link::Up)
+        .is_none_or(|s| s.link != suci::LinkState::Up)
     {
         assert!(begun.elapsed() < LONG);
         b.poll(Duration::from_millis(1)).unwrap();

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 use suci::statistics::{self, Snapshot};
-use suci::{AcceptPolicy, Link, Node, NodeBuilder, NodeId};
+use suci::{AcceptPolicy, LinkState, Node, NodeBuilder, NodeId};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -69,7 +69,7 @@ fn the_file_follows_the_node_while_its_program_does_something_else() {
     let read = read_until(here.id(), seen);
     assert_eq!(read.address, Some(here.local_addr()));
     let peer = read.peers[0];
-    assert_eq!((peer.node, peer.link), (there.id(), Link::Up));
+    assert_eq!((peer.node, peer.link), (there.id(), LinkState::Up));
     assert_eq!(peer.address, Some(there.local_addr()));
     assert_eq!(peer.traffic.message_bytes_sent, 50_000);
     let got = |read: &Snapshot| {

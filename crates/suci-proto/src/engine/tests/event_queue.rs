@@ -155,7 +155,7 @@ fn f04_an_opening_that_waited_goes_on_when_messages_are_received() {
             .is_some_and(|at| at <= world.now)
     );
     world.run(SECOND);
-    assert_eq!(world.peer(0, 1).life.link(), crate::Link::Up);
+    assert_eq!(world.peer(0, 1).life.link(), crate::LinkState::Up);
 }
 
 /// A table of strangers whose events the program does not take does not stay full: new ones are

@@ -3,7 +3,7 @@
 
 use super::strangers::one_server;
 use super::*;
-use crate::counters::Link;
+use crate::counters::LinkState;
 use crate::event::EndReason;
 
 const CHANNEL: ChannelId = ChannelId::of_group(5);
@@ -283,7 +283,7 @@ fn f17_an_awaited_member_is_lost_within_the_silence_timeout() {
             world.outgoing(1);
         }
         let state = world.engines[1].member_state(id(0)).unwrap();
-        assert_eq!(state.link == Link::Lost, awaited);
+        assert_eq!(state.link == LinkState::Lost, awaited);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::hostile::hello;
 use super::*;
-use crate::Link;
+use crate::LinkState;
 use crate::event::EndReason;
 
 /// Longer than any grant lasts.
@@ -35,7 +35,7 @@ pub(super) fn is_idle(world: &World, host: usize, other: usize) -> bool {
 fn an_idle_peer_is_seen_as_before_and_goes_on() {
     let mut world = idle();
     let stats = world.engines[0].peer_stats(id(1)).unwrap();
-    assert_eq!(stats.link, Link::Up);
+    assert_eq!(stats.link, LinkState::Up);
     assert_eq!(stats.traffic.messages_sent, 3);
     assert_eq!(world.engines[0].delivered(id(1), ChannelId(0)), 3);
     assert!(is_idle(&world, 0, 1), "looked at");
