@@ -1,4 +1,4 @@
-//! What the system and a launcher report of peers.
+//! Reports of the system and of a launcher about peers.
 
 use crate::event::Unreachable;
 use std::net::SocketAddr;

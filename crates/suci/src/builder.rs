@@ -79,7 +79,8 @@ pub struct NodeBuilder {
 }
 
 impl NodeBuilder {
-    /// This node's ID, unique in the cluster. Default: `SUCI_ID`, or the rank under another launcher.
+    /// This node's ID, unique in the cluster. Default: `SUCI_ID`, or the rank under another
+    /// launcher.
     #[must_use]
     pub fn id(mut self, id: NodeId) -> Self {
         self.id = Some(id);

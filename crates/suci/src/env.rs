@@ -52,8 +52,8 @@ pub const BACKEND: &str = "SUCI_BACKEND";
 /// [shared memory](crate::NodeBuilder::shared_memory): 1 or 0.
 pub const SHARED_MEMORY: &str = "SUCI_SHARED_MEMORY";
 
-/// The UDP port of process 0 of a Slurm step whose processes exchange nothing (the others have those
-/// that follow), or of each pod of Kubernetes. Launchers that exchange addresses need none.
+/// The UDP port of process 0 of a Slurm step whose processes exchange nothing (the others have
+/// those that follow), or of each pod of Kubernetes. Launchers that exchange addresses need none.
 pub const PORT: &str = "SUCI_PORT";
 
 /// How many seconds a process waits for its launcher and the other processes, when its first node
@@ -119,8 +119,8 @@ fn number(name: &'static str, remedy: &str) -> Result<Option<u32>, Error> {
 }
 
 /// This process's node ID, if the environment tells it: `SUCI_ID`, or its rank under another
-/// launcher ([`launchers`]). [`NodeBuilder::open`](crate::NodeBuilder::open) asks by itself; this is
-/// for programs whose processes begin with different work. Blocks, with a limit
+/// launcher ([`launchers`]). [`NodeBuilder::open`](crate::NodeBuilder::open) asks by itself; this
+/// is for programs whose processes begin with different work. Blocks, with a limit
 /// ([`LAUNCH_TIMEOUT`]), if the launcher must be asked (hydra with `-pmi-port`).
 ///
 /// # Errors
@@ -197,12 +197,12 @@ pub struct LauncherState {
     pub variables: Vec<(&'static str, String)>,
     /// Its variables are complete. The first launcher of which that is true counts.
     pub is_complete: bool,
-    /// What is missing or wrong, and the remedy.
+    /// The thing that is missing or wrong, and the remedy.
     pub problem: Option<String>,
 }
 
-/// What the environment shows of each launcher, in the order in which they are looked for. Blocks
-/// for nothing and nobody.
+/// Returns the traces of each launcher in the environment, in the order in which they are looked
+/// for. Blocks for nothing and nobody.
 #[must_use]
 pub fn launchers() -> Vec<LauncherState> {
     let names = [ID, SIZE, BOOK, FD, NOTICES];

@@ -326,7 +326,7 @@ pub enum Error {
     Launcher {
         /// Its name, as `suci env` shows it.
         launcher: &'static str,
-        /// What was found, what is missing, and the remedy.
+        /// The things found and missing, and the remedy.
         problem: String,
     },
     /// Some messages were not acknowledged.

@@ -1,4 +1,4 @@
-//! What became of a message, and why.
+//! The outcome of a message, and its cause.
 
 use super::sizes::len64;
 use suci_link::types::{ChannelId, MessageNumber};

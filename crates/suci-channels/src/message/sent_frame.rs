@@ -5,11 +5,13 @@ use suci_link::link::Recorded;
 use suci_link::recovery::Token;
 use suci_link::types::{ChannelId, MessageNumber};
 
-/// A frame of a session that must be repeated if its packet is lost, or completed when it is acknowledged.
+/// A frame of a session that must be repeated if its packet is lost, or completed when it is
+/// acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SentFrame {
     /// Messages, or parts of them: the positions `start..end` of a channel, at least one. Positions
-    /// count the bytes of all its messages side by side ([`SendSegment`](super::segment::SendSegment)).
+    /// count the bytes of all its messages side by side
+    /// ([`SendSegment`](super::segment::SendSegment)).
     Data {
         /// The channel.
         channel: ChannelId,

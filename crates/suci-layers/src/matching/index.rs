@@ -10,8 +10,8 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use suci_proto::types::{ChannelId, NodeId};
 
-/// Most tables of an index that have no entry, or may be made anew. A program with more shapes
-/// costs time, not memory.
+/// Maximum number of tables of an index that have no entry, or may be made anew. A program with
+/// more shapes costs time, not memory.
 const MAX_SPARE: usize = 8;
 
 /// The parts of a message that a pattern leaves open.
@@ -203,8 +203,8 @@ impl UnexpectedIndex {
         }
     }
 
-    /// Returns the oldest message that a pattern admits. `all` are the messages of the index, oldest
-    /// first; they are read only if no search with this shape was made lately.
+    /// Returns the oldest message that a pattern admits. `all` are the messages of the index,
+    /// oldest first; they are read only if no search with this shape was made lately.
     pub(super) fn first(
         &mut self,
         pattern: &Pattern,

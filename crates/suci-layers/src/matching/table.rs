@@ -84,7 +84,7 @@ struct Unexpected {
     owner: Owner,
 }
 
-/// Who may take a message.
+/// The receives that may take a message.
 #[derive(Clone, Copy, Debug)]
 enum Owner {
     /// The first receive that admits it.
@@ -142,7 +142,7 @@ impl suci_proto::LentMemory for RevocablePlace {
     }
 }
 
-/// What the layer knows of a message that no receive has taken.
+/// The description of a message that no receive has taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peeked {
     /// The message, for [`Matching::receive_claimed`].

@@ -1,4 +1,4 @@
-//! What a link records of a packet, until the packet's fate is known.
+//! The record that a link keeps of a packet, until the packet's fate is known.
 
 use crate::recovery::Token;
 use crate::types::PacketNumber;

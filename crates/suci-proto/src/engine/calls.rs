@@ -2,8 +2,9 @@
 //!
 //! A request is a message of kind [`Kind::REQUEST`] whose tag is the call's number. The receiving
 //! program takes it as it takes any message. The reply goes back on a channel of its own
-//! ([`ChannelId::replies`](suci_link::types::ChannelId::replies)) with the same tag. So a reply never waits behind messages that the
-//! calling program has not taken: it needs no memory credit of their channel.
+//! ([`ChannelId::replies`](suci_link::types::ChannelId::replies)) with the same tag. So a reply
+//! never waits behind messages that the calling program has not taken: it needs no memory credit of
+//! their channel.
 //!
 //! Numbers begin at a random one. A late reply to an earlier process with the same node ID names no
 //! call of this one.

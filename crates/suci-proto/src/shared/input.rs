@@ -1,4 +1,4 @@
-//! What the layers hear at their ports.
+//! The input of layers at their ports.
 
 use crate::event::{EndReason, LostCause};
 use suci_channels::message::Message;

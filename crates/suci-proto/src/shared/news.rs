@@ -1,4 +1,4 @@
-//! What the program and the layers are still to hear.
+//! News that the program and the layers did not take yet.
 
 use super::Calls;
 use super::input::PortInput;
@@ -7,7 +7,7 @@ use suci_channels::port::{PORTS, Port, Ports};
 use suci_link::ranges::RangeSet;
 use suci_link::types::{ChannelId, NodeId, SessionNumber};
 
-/// What the program and the layers are still to hear of all peers.
+/// News of all peers that the program and the layers did not take yet.
 #[derive(Debug, Default)]
 pub(crate) struct News {
     /// The ports at which layers take their input.

@@ -204,7 +204,7 @@ struct Got {
     wanted: Option<Wanted>,
 }
 
-/// What the oracle knows of all receives.
+/// The knowledge of the oracle about all receives.
 #[derive(Debug, Default)]
 pub struct MatchingOracle {
     sent: BTreeMap<u64, Sent>,

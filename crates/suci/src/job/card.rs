@@ -1,4 +1,4 @@
-//! What a process tells the others through its launcher: a line of text.
+//! The line of text that a process tells the others through its launcher.
 //!
 //! The launchers' stores take a word of at most 1,024 bytes without blanks and `=`. A card is
 //! `suci1/HOST/KEY/ADDRESS,ADDRESS`: the host's identity, 64 hexadecimal digits or `-`, and all

@@ -22,9 +22,9 @@ const AGAIN: Duration = Duration::from_millis(500);
 /// The pods of one Job or StatefulSet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pods {
-    /// What stands before the number.
+    /// The text before the number.
     before: String,
-    /// What stands behind it.
+    /// The text behind it.
     behind: String,
     pub(super) port: u16,
 }
@@ -67,7 +67,7 @@ pub(super) fn recognise(seen: &Surroundings<'_>) -> Result<Look, String> {
     })
 }
 
-/// What stands before the number at the end of a name, and the number.
+/// Returns the text before the number at the end of a name, and the number.
 fn ordinal(name: &str) -> Option<(&str, u32)> {
     let (before, digits) = name.rsplit_once('-')?;
     let index = number(digits).filter(|index| index.to_string() == digits)?;

@@ -60,7 +60,7 @@ enum State {
     Failed(Trouble),
 }
 
-/// What the first exchange told.
+/// The result of the first exchange.
 #[derive(Clone)]
 struct Joined {
     rank_and_size: (u32, u32),
@@ -70,7 +70,7 @@ struct Joined {
     keys: Option<(NodeKey, PublicKeys)>,
 }
 
-/// What a node needs of its launcher.
+/// The things that a node needs of its launcher.
 pub(crate) struct Place {
     /// Bound to the address at which the others know this process.
     pub(crate) socket: UdpSocket,
@@ -221,8 +221,8 @@ pub(crate) fn join(listen: Option<SocketAddr>, is_safe: bool) -> Result<Option<P
             Ok(Some(place))
         }
         Err(error) => {
-            // What failed before all processes met may succeed later, but this one was in the
-            // barrier, or may have been.
+            // A step that failed before all processes met may succeed later, but this one was in
+            // the barrier, or may have been.
             if found.exchanges() {
                 let problem = match &error {
                     Error::Launcher { problem, .. } => problem.clone(),

@@ -91,7 +91,7 @@ impl Found {
     }
 }
 
-/// What a process can see of its launcher.
+/// The surroundings in which a process can see its launcher.
 pub(super) struct Surroundings<'a> {
     pub(super) variable: &'a dyn Fn(&str) -> Option<String>,
     /// The host's or pod's name.
@@ -143,7 +143,7 @@ impl Surroundings<'_> {
     }
 }
 
-/// What was seen of one launcher.
+/// The result of looking for one launcher.
 pub(super) enum Look {
     Absent,
     /// Some variables are there; which are missing, and the remedy.
@@ -202,17 +202,18 @@ pub(super) fn recognise(seen: &Surroundings<'_>) -> Result<Option<Found>, Troubl
     Ok(None)
 }
 
-/// What the environment shows of a launcher.
+/// The traces of a launcher in the environment.
 pub(crate) struct Trace {
     pub(crate) launcher: Launcher,
     /// The variables that are set, and their values.
     pub(crate) variables: Vec<(&'static str, String)>,
-    /// What is missing or wrong, and the remedy; nothing if it is complete or absent.
+    /// The thing that is missing or wrong, and the remedy; nothing if it is complete or absent.
     pub(crate) problem: Option<String>,
     pub(crate) is_complete: bool,
 }
 
-/// What this process's environment shows of each launcher, in the order in which they are asked.
+/// Returns the traces of each launcher in this process's environment, in the order in which they
+/// are asked.
 pub(crate) fn traces() -> Vec<Trace> {
     traces_in(&Surroundings::real())
 }
@@ -376,11 +377,11 @@ mod tests {
             (SET, Launcher::Kubernetes, 2, Some(4)),
             (OPEN_MPI, Launcher::Ranks, 6, Some(7)),
             ("PMI_RANK=1 PMI_SIZE=2", Launcher::Ranks, 1, Some(2)),
-            // What comes first counts.
+            // The first launcher counts.
             (&all.join(" "), Launcher::Pmix, 1, Some(7)),
             (&all[1..6].join(" "), Launcher::Pmi, 2, Some(5)),
             (&all[3..6].join(" "), Launcher::Slurm, 3, Some(4)),
-            // What is incomplete does not.
+            // An incomplete one does not.
             (&format!("PMIX_RANK=1 {PMI}"), Launcher::Pmi, 2, Some(5)),
             (&format!("PMI_FD=9 {SLURM}"), Launcher::Slurm, 3, Some(4)),
         ] {

@@ -232,7 +232,7 @@ fn the_end_of_a_session_fails_what_waits_for_it_and_no_other() {
     late.write(0, &[1, 2, 3, 4]);
     assert_eq!(memory.all(), [0; 4], "the buffer is the program's again");
     assert!(table.is_open(any) && table.is_open(other));
-    // What had come stays; what had not is gone.
+    // Complete messages stay; others are gone.
     assert_eq!(table.unexpected().0, 1);
     assert!(table.peek(&Pattern::any().on(2)).is_some());
 }

@@ -91,8 +91,8 @@ struct Posted {
     is_full: bool,
 }
 
-/// A completion: the receive, the message that it took (source, tag and two lengths), and whether its
-/// memory is released.
+/// A completion: the receive, the message that it took (source, tag and two lengths), and whether
+/// its memory is released.
 type Expected = (ReceiveId, Option<(Source, u64, u64, u64)>, bool);
 
 #[derive(Default)]

@@ -3,8 +3,9 @@
 use core::fmt::Debug;
 use core::ops::Range;
 
-/// A part of a packet's content that must be repeated if the packet is lost, or completed when it is
-/// acknowledged. Its owner gives this small token of it, and gets it back with the packet's fate.
+/// A part of a packet's content that must be repeated if the packet is lost, or completed when it
+/// is acknowledged. Its owner gives this small token of it, and gets it back with the packet's
+/// fate.
 pub trait Token: Copy + Debug + PartialEq {
     /// Extends this part to the end of `next`, if `next` begins where it ends. Returns true if it
     /// did.

@@ -37,7 +37,7 @@ struct Packet {
     frames: Vec<Content>,
 }
 
-/// What a packet carried.
+/// The content of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Content {
     /// Bytes of something, which several packets may carry in equal pieces.
