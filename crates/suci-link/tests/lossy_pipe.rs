@@ -7,7 +7,7 @@ use suci_link::congestion::ControllerChoice;
 use suci_link::link::{
     Agreed, Cargo, Consignee, End, Fate, Held, Link, LinkSettings, Numbers, Recorded, Written,
 };
-use suci_link::recovery::{Recovery, Token};
+use suci_link::recovery::{Content, Recovery};
 use suci_link::time::{Duration, Instant};
 use suci_link::train::Train;
 use suci_link::types::{ChannelId, Ecn, ProtocolError};
@@ -30,7 +30,7 @@ struct Load {
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Number(u64);
 
-impl Token for Number {}
+impl Content for Number {}
 impl Fate<Number> for Load {
     fn acked(&mut self, _: &Number) {}
 

@@ -42,10 +42,10 @@ fn rates(subjects: &mut [Subject], victim: u32) -> Vec<f64> {
 }
 
 /// Four processes, all to all, one killed: each other one gets Lost once within 1.25 silence
-/// timeouts and Ended once when it gives up, with one outcome per message, and goes on with the
-/// rest at no lower rate. Of three processes two share one of two cores and are never both awake,
-/// so that the rates of single flows show the host's scheduler: the simulator's
-/// `f17_the_death_of_one_of_four_slows_no_other_flow_down` bounds each of them.
+/// timeouts and Ended once when it gives up, with one outcome per message. Together the others send
+/// at no lower rate than before, and no flow stops. How the rate divides among flows is bounded in
+/// the simulator (`f17_the_death_of_one_of_four_slows_no_other_flow_down`): three processes on two
+/// cores divide it as the scheduler puts them.
 #[test]
 fn f17_kill_of_one_of_four_processes_under_load() {
     let _alone = heavy();
@@ -86,11 +86,15 @@ fn f17_kill_of_one_of_four_processes_under_load() {
         assert_eq!(subject.events("up").len(), 3);
     }
     let kept = after.iter().sum::<f64>() / before.iter().sum::<f64>();
-    let least = after.iter().copied().fold(f64::INFINITY, f64::min);
+    let each = before
+        .iter()
+        .zip(&after)
+        .map(|(before, after)| after / before);
+    let least = each.fold(f64::INFINITY, f64::min);
     println!(
         "figure: lost after {slowest:.2} silence timeouts, the others keep {kept:.2} of their rate"
     );
-    assert!(kept >= 0.9 && least > 0.0, "{before:?} then {after:?}");
+    assert!(kept >= 0.9 && least >= 0.1, "{before:?} then {after:?}");
     for subject in &mut subjects {
         let id = subject.id;
         let others = [0, 1, 3].into_iter().filter(|other| *other != id);

@@ -210,18 +210,23 @@ fn calls(guarded: &Path, rounds: u64) -> Result<BTreeMap<(Function, Function), u
 }
 
 /// Reads what callgrind wrote: `fl=` and `fn=` name a file and a function; `cfi=` (unless it is the
-/// same) and `cfn=` those of a callee, and `calls=` how often it was called.
+/// same as that of the present line, which `fi=` and `fe=` change) and `cfn=` those of a callee, and
+/// `calls=` how often it was called.
 fn calls_in(profile: &str) -> BTreeMap<(Function, Function), u64> {
     let mut calls = BTreeMap::new();
     let (mut caller, mut callee) = (Function::default(), Function::default());
+    // The file of the present line: another one than the function's in code that was inlined.
+    let mut file = "";
     for line in profile.lines() {
-        if let Some(file) = line.strip_prefix("fl=") {
+        if let Some(name) = line.strip_prefix("fl=") {
+            file = name;
             file.clone_into(&mut caller.0);
+        } else if let Some(name) = line.strip_prefix("fi=").or(line.strip_prefix("fe=")) {
+            file = name;
         } else if let Some(name) = line.strip_prefix("fn=") {
             name.clone_into(&mut caller.1);
-            callee.0.clone_from(&caller.0);
-        } else if let Some(file) = line.strip_prefix("cfi=").or(line.strip_prefix("cfl=")) {
-            file.clone_into(&mut callee.0);
+        } else if let Some(name) = line.strip_prefix("cfi=").or(line.strip_prefix("cfl=")) {
+            name.clone_into(&mut callee.0);
         } else if let Some(name) = line.strip_prefix("cfn=") {
             name.clone_into(&mut callee.1);
         } else if let Some(counts) = line.strip_prefix("calls=") {
@@ -229,8 +234,11 @@ fn calls_in(profile: &str) -> BTreeMap<(Function, Function), u64> {
                 .split(' ')
                 .next()
                 .and_then(|count| count.parse::<u64>().ok());
-            *calls.entry((caller.clone(), callee.clone())).or_default() += count.unwrap_or(0);
-            callee.0.clone_from(&caller.0);
+            if callee.0.is_empty() {
+                file.clone_into(&mut callee.0);
+            }
+            let call = (caller.clone(), std::mem::take(&mut callee));
+            *calls.entry(call).or_default() += count.unwrap_or(0);
         }
     }
     calls

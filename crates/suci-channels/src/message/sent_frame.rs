@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 use suci_link::link::Recorded;
-use suci_link::recovery::Token;
+use suci_link::recovery::Content;
 use suci_link::types::{ChannelId, MessageNumber};
 
 /// A frame of a session that must be repeated if its packet is lost, or completed when it is
@@ -70,7 +70,7 @@ const _: () = assert!(
     "a link that keeps it needs no more memory"
 );
 
-impl Token for SentFrame {
+impl Content for SentFrame {
     /// Extends data to the end of `next`, if `next` is data of the same channel that begins where
     /// this data ends.
     #[inline]

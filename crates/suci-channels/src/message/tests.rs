@@ -20,7 +20,7 @@ use super::*;
 use bytes::Bytes;
 use core::ops::Range;
 use suci_link::limits::{MAX_CHANNELS, MIN_CHANNELS};
-use suci_link::recovery::Token;
+use suci_link::recovery::Content;
 use suci_link::time::Duration;
 use suci_link::types::{ChannelId, Kind, MessageNumber, NodeId, ProtocolError};
 use suci_link::wire::{self, Frag, Frame, Rts, Start};

@@ -5,11 +5,11 @@ use super::ecn::EcnSignal;
 use super::{CongestionUndo, Fate, Link};
 use crate::congestion::{AckSample, Cause, CongestionEvent, initial_window};
 use crate::limits::{CONTROL_PACKET, MIN_MTU};
-use crate::recovery::{AckSummary, LossSummary, TimerAction, Token};
+use crate::recovery::{AckSummary, Content, LossSummary, TimerAction};
 use crate::time::{Duration, Instant};
 use crate::wire::EcnCounts;
 
-impl<T: Token> Link<T> {
+impl<T: Content> Link<T> {
     /// Passes an acknowledgement on to credit, congestion control and path MTU.
     pub(super) fn on_ack_summary(
         &mut self,

@@ -6,7 +6,7 @@
 use super::{Cargo, FrameSink, Link, PADDING_LIMIT, PING_EVERY, Recorded, SentTrain};
 use crate::ack::AckNeed;
 use crate::limits::CONTROL_PACKET;
-use crate::recovery::{MAX_CONTROL, SentKind, Token};
+use crate::recovery::{Content, MAX_CONTROL, SentKind};
 use crate::time::Instant;
 use crate::train::Train;
 use crate::types::PacketNumber;
@@ -76,7 +76,7 @@ impl<T> FrameSink<T> for ControlFrames<'_, T> {
     }
 }
 
-impl<T: Token> Link<T> {
+impl<T: Content> Link<T> {
     /// Builds one packet and returns its length and content. Returns `None` and changes nothing if
     /// no frame was written.
     pub(super) fn build_packet(

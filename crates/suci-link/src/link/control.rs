@@ -3,7 +3,7 @@
 
 use super::{Cargo, FrameSink, Link, PING_EVERY, Recorded};
 use crate::ack::AckNeed;
-use crate::recovery::{MAX_CONTROL, Token};
+use crate::recovery::{Content, MAX_CONTROL};
 use crate::time::Instant;
 use crate::types::PacketNumber;
 use crate::wire::{Blocked, EXTENSION_MODE, Frame, Mode};
@@ -11,7 +11,7 @@ use crate::wire::{Blocked, EXTENSION_MODE, Frame, Mode};
 /// Most bytes of a frame's head, but for the first one of a message.
 const HEAD: usize = 24;
 
-impl<T: Token> Link<T> {
+impl<T: Content> Link<T> {
     /// Returns the MODE that must be sent to the peer, and its number. Number 0 is the parameter of
     /// the handshake.
     pub(super) fn mode_due(&self) -> Option<(u64, Mode)> {

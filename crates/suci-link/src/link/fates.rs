@@ -3,7 +3,7 @@
 use super::{Fate, Link, NumberedSetting, Pending, Recorded};
 use crate::ack::Received;
 use crate::credit::SendCredit;
-use crate::recovery::{Recovery, Sink, Token};
+use crate::recovery::{Content, Recovery, Sink};
 use crate::types::PacketNumber;
 use crate::wire::Mode;
 use core::ops::RangeInclusive;
@@ -21,7 +21,7 @@ pub(super) struct Fates<'a, T, F> {
     pub(super) close_acked: bool,
 }
 
-impl<T: Token> Link<T> {
+impl<T: Content> Link<T> {
     /// Returns the recovery state, and the receiver of packet fates in this link and its cargo.
     pub(super) fn fates<'a, F: Fate<T>>(
         &'a mut self,
@@ -55,7 +55,7 @@ impl<T, F: Fate<T>> Fates<'_, T, F> {
     }
 }
 
-impl<T: Token, F: Fate<T>> Sink<Recorded<T>> for Fates<'_, T, F> {
+impl<T: Content, F: Fate<T>> Sink<Recorded<T>> for Fates<'_, T, F> {
     fn acked(&mut self, _numbers: RangeInclusive<PacketNumber>, frames: &[Recorded<T>]) {
         for frame in frames {
             match *frame {

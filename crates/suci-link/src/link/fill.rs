@@ -9,7 +9,7 @@ use super::build::{Contents, Permit};
 use super::{Cargo, Held, Link, Recorded};
 use crate::credit::ControlAllowance;
 use crate::limits;
-use crate::recovery::Token;
+use crate::recovery::Content;
 use crate::time::{Duration, Instant, nanos};
 use crate::train::Train;
 use crate::types::Ecn;
@@ -41,7 +41,7 @@ pub(super) struct Newest {
     pub(super) more: Option<u64>,
 }
 
-impl<T: Token> Link<T> {
+impl<T: Content> Link<T> {
     /// Begins a train on the path, and fills it with as many packets of one size as may be sent, at
     /// most `max_segments`, fewer if others outrank the peer (`outranked`). `frames` is memory to
     /// work with. Returns true if nothing is left that could be sent later.
@@ -295,7 +295,7 @@ mod tests {
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum Nothing {}
 
-    impl Token for Nothing {}
+    impl Content for Nothing {}
 
     /// A session with messages, whose peer gave its slot to another.
     struct Dismissed;

@@ -16,12 +16,12 @@ use super::build::{Contents, Permit};
 use super::fill::Newest;
 use super::{Cargo, Link, Recorded};
 use crate::limits::MAX_DATAGRAM;
-use crate::recovery::Token;
+use crate::recovery::Content;
 use crate::time::Instant;
 use crate::train::{Following, Train};
 use crate::wire::{HEADER, PLAIN_OVERHEAD};
 
-impl<T: Token> Link<T> {
+impl<T: Content> Link<T> {
     /// Returns the permit of the packet behind the `newest`, if that one carried only messages and
     /// this one may, too: it skips no number, need not carry a PING, and passes no limit.
     pub(super) fn permit_to_follow(

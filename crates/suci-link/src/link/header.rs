@@ -1,7 +1,7 @@
 //! The header of a packet, and the keys of a train.
 
 use super::{End, Link};
-use crate::recovery::Token;
+use crate::recovery::Content;
 use crate::security::{PhaseLimit, Readiness, Sealing};
 use crate::time::Instant;
 use crate::train::{Destination, Train};
@@ -10,7 +10,7 @@ use crate::wire::{
     CrcScope, HEADER, Header, PLAIN_OVERHEAD, PacketType, SEALED_OVERHEAD, SealedHeader, put_header,
 };
 
-impl<T: Token> Link<T> {
+impl<T: Content> Link<T> {
     /// Returns the bytes of each packet beside its frames.
     #[inline]
     pub(super) fn overhead(&self) -> usize {

@@ -57,7 +57,7 @@ use crate::credit::{SendCredit, data_charge};
 use crate::limits::MIN_MTU;
 use crate::pacer::Pacer;
 use crate::pmtu::PathMtu;
-use crate::recovery::{Recovery, Token};
+use crate::recovery::{Content, Recovery};
 use crate::security::{ConnectionKeys, Sealing};
 use crate::time::{Duration, Instant};
 use crate::train::Destination;
@@ -254,7 +254,7 @@ pub struct Link<T> {
     resized: bool,
 }
 
-impl<T: Token> Link<T> {
+impl<T: Content> Link<T> {
     /// Makes a connection. The packet size is the floor until the route is known.
     #[inline(always)]
     #[must_use]

@@ -3,10 +3,10 @@
 
 use super::{Held, Link};
 use crate::pacer::OVERSLEEP;
-use crate::recovery::Token;
+use crate::recovery::Content;
 use crate::time::Instant;
 
-impl<T: Token> Link<T> {
+impl<T: Content> Link<T> {
     /// Returns the bytes that may be in flight: the usable congestion window, or less if the
     /// program's steering function limits it.
     pub(super) fn window(&self, size: u64) -> u64 {

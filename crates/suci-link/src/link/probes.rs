@@ -5,7 +5,7 @@ use super::build::Contents;
 use super::{Cargo, Link};
 use crate::credit::ControlAllowance;
 use crate::limits::CONTROL_PACKET;
-use crate::recovery::Token;
+use crate::recovery::Content;
 use crate::time::Instant;
 use crate::train::Train;
 use crate::types::Ecn;
@@ -21,7 +21,7 @@ enum PathProbe {
     Mark,
 }
 
-impl<T: Token> Link<T> {
+impl<T: Content> Link<T> {
     /// Builds a packet for an address other than the path: the challenge to the address under
     /// validation, and responses to challenges that came from there. Returns true if it did.
     pub fn build_path_validation(

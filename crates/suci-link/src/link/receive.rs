@@ -11,7 +11,7 @@ use super::{Consignee, DrainedKind, Link};
 use crate::arrival::Arrival;
 use crate::credit::SocketReturn;
 use crate::limits::MIN_MTU;
-use crate::recovery::{AckDelays, Recovery, Token};
+use crate::recovery::{AckDelays, Content, Recovery};
 use crate::time::Instant;
 use crate::types::{PacketNumber, ProtocolError};
 use crate::wire::{self, Close, ContiguousPackets, Credit, Frame, PacketPart};
@@ -49,7 +49,7 @@ pub struct Heard {
     elsewhere: Option<SocketAddr>,
 }
 
-impl<T: Token> Link<T> {
+impl<T: Content> Link<T> {
     /// Takes the first of `packets`, a fresh and authentic one, and those that follow it and carry
     /// only messages. `is_newest`: no packet with a higher number came before.
     ///

@@ -1,6 +1,6 @@
 //! The record that a link keeps of a packet, until the packet's fate is known.
 
-use crate::recovery::Token;
+use crate::recovery::Content;
 use crate::types::PacketNumber;
 use core::ops::Range;
 
@@ -28,7 +28,7 @@ pub enum Recorded<T> {
     },
 }
 
-impl<T: Token> Token for Recorded<T> {
+impl<T: Content> Content for Recorded<T> {
     #[inline]
     fn adjoin(&mut self, next: &Self) -> bool {
         match (self, next) {
@@ -66,7 +66,7 @@ mod tests {
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum Nothing {}
 
-    impl Token for Nothing {}
+    impl Content for Nothing {}
 
     #[test]
     fn frames_of_a_link_are_whole_and_probes_repeat_no_acknowledgement() {

@@ -1,6 +1,6 @@
 //! Losses that prove to be none.
 
-use crate::recovery::{Recovery, Token};
+use crate::recovery::{Content, Recovery};
 
 /// Decides whether the controller's reactions to losses may be undone. If packets are late again
 /// and again, the next congestion event begins before the losses of the last one prove spurious.
@@ -15,7 +15,7 @@ pub(super) struct CongestionUndo {
 impl CongestionUndo {
     /// Notes that packets were declared lost. Returns whether this event overlaps the ones before,
     /// whose reactions may still be undone.
-    pub(super) fn on_losses(&mut self, recovery: &Recovery<impl Token>) -> bool {
+    pub(super) fn on_losses(&mut self, recovery: &Recovery<impl Content>) -> bool {
         let confirmed = Some(recovery.confirmed());
         let overlaps = self.since == confirmed;
         self.since = confirmed;
@@ -24,7 +24,7 @@ impl CongestionUndo {
 
     /// Notes that a packet declared lost arrived after all. Returns true if that was the last of
     /// those losses.
-    pub(super) fn on_spurious(&mut self, recovery: &Recovery<impl Token>) -> bool {
+    pub(super) fn on_spurious(&mut self, recovery: &Recovery<impl Content>) -> bool {
         let refuted = self.since == Some(recovery.confirmed()) && recovery.doubtful() == 0;
         if refuted {
             self.since = None;
@@ -44,7 +44,7 @@ mod tests {
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum Nothing {}
 
-    impl Token for Nothing {}
+    impl Content for Nothing {}
 
     struct Nobody;
 

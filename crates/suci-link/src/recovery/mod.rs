@@ -17,7 +17,7 @@ pub use loss::{MAX_PACKET_THRESHOLD, MIN_PACKET_THRESHOLD};
 pub use pto::MAX_BACKOFF;
 pub use report::{AckSummary, LossSummary, RateSample, Sink, TimerAction};
 pub use rtt::{AckDelays, GRANULARITY, Rtt};
-pub use sent::{MAX_CONTROL, MAX_REMEMBERED, MAX_SILENT, SentKind, Token};
+pub use sent::{Content, MAX_CONTROL, MAX_REMEMBERED, MAX_SILENT, SentKind};
 
 use crate::time::{Duration, Instant};
 use crate::types::{PacketNumber, ProtocolError};
@@ -53,7 +53,7 @@ pub struct Recovery<T> {
     clock: Instant,
 }
 
-impl<T: Token> Recovery<T> {
+impl<T: Content> Recovery<T> {
     /// Returns the state for a connection whose first packet number is `first` or slightly higher.
     /// `initial_rtt` is the round-trip time until one is measured.
     #[must_use]

@@ -29,7 +29,7 @@ mod idle;
 
 pub(super) use batch::{Carried, Sent};
 pub(super) use bitmap::PacketState;
-pub use frame::{SentKind, Token};
+pub use frame::{Content, SentKind};
 
 use crate::planted;
 use crate::time::Instant;
@@ -151,7 +151,7 @@ pub(super) struct SentPackets<T> {
     settled: u64,
 }
 
-impl<T: Token> SentPackets<T> {
+impl<T: Content> SentPackets<T> {
     pub(super) fn new(first: PacketNumber) -> Self {
         Self {
             first,

@@ -4,7 +4,7 @@ use super::loss::{PersistentCongestion, Reordering};
 use super::pto::Pto;
 use super::sent::{PacketState, SentPackets};
 use super::*;
-use model::Content;
+use model::Sample;
 use proptest::prelude::*;
 
 const INITIAL: Duration = Duration::from_millis(100);
@@ -52,29 +52,29 @@ fn reported(waited: Duration) -> AckDelays {
 struct Log {
     acked: Vec<u64>,
     lost: Vec<u64>,
-    frames: Vec<Content>,
+    frames: Vec<Sample>,
 }
 
-impl Sink<Content> for Log {
-    fn acked(&mut self, numbers: RangeInclusive<PacketNumber>, frames: &[Content]) {
+impl Sink<Sample> for Log {
+    fn acked(&mut self, numbers: RangeInclusive<PacketNumber>, frames: &[Sample]) {
         self.acked.extend(numbers);
         self.frames.extend_from_slice(frames);
     }
-    fn lost(&mut self, numbers: RangeInclusive<PacketNumber>, frames: &[Content]) {
+    fn lost(&mut self, numbers: RangeInclusive<PacketNumber>, frames: &[Sample]) {
         self.lost.extend(numbers);
         self.frames.extend_from_slice(frames);
     }
 }
 
-/// Content that probes repeat.
-fn content(number: u64) -> Content {
+/// Sample that probes repeat.
+fn content(number: u64) -> Sample {
     let matters = true;
-    Content::Other { number, matters }
+    Sample::Other { number, matters }
 }
 
 /// A recovery with its log, and shorthands.
 struct Bench {
-    recovery: Recovery<Content>,
+    recovery: Recovery<Sample>,
     log: Log,
 }
 
@@ -152,13 +152,13 @@ fn sent(millis: u64, size: u32, kind: SentKind) -> Sent {
 }
 
 /// Returns the first unresolved position in `from..=through`.
-fn first_open(sent_packets: &SentPackets<Content>, from: u64, through: u64) -> Option<u64> {
+fn first_open(sent_packets: &SentPackets<Sample>, from: u64, through: u64) -> Option<u64> {
     let sent_range = sent_packets.next_open(from, through)?;
     Some(sent_range.positions.start)
 }
 
 /// The packet at `position`, whose fate is open.
-fn packet(sent_packets: &SentPackets<Content>, position: u64) -> SentRange {
+fn packet(sent_packets: &SentPackets<Sample>, position: u64) -> SentRange {
     let packet = sent_packets.next_open(position, position).unwrap();
     assert_eq!(packet.positions, position..position + 1);
     packet

@@ -39,7 +39,11 @@ impl Engine {
         if self.peers.get(key).is_some_and(Peer::has_died) {
             let token = self.shared.random();
             self.update(key, |peer, shared| {
-                shared.news.calls.done.push_back((id, Err(CallError::Died)));
+                shared
+                    .notices
+                    .calls
+                    .done
+                    .push_back((id, Err(CallError::Died)));
                 peer.open(now, token);
                 peer.ask_for_process(now, shared);
             });
@@ -74,7 +78,7 @@ impl Engine {
             channel,
             number,
         };
-        self.shared.news.calls.open.insert(id, open);
+        self.shared.notices.calls.open.insert(id, open);
         Ok(())
     }
 
@@ -103,7 +107,7 @@ impl Engine {
 
     /// Returns the next call that ended without a reply.
     pub fn poll_failed_call(&mut self) -> Option<(CallId, CallResult)> {
-        let done = &mut self.shared.news.calls.done;
+        let done = &mut self.shared.notices.calls.done;
         let failed = done.iter().position(|(_, result)| result.is_err())?;
         done.remove(failed)
     }
@@ -111,7 +115,7 @@ impl Engine {
     /// Returns the next call that has a result. Taking a reply gives memory credit back to the
     /// peer.
     pub fn poll_call(&mut self) -> Option<(CallId, CallResult)> {
-        if let Some(done) = self.shared.news.calls.done.pop_front() {
+        if let Some(done) = self.shared.notices.calls.done.pop_front() {
             return Some(done);
         }
         while let Some(key) = self.answered.front() {
@@ -125,7 +129,7 @@ impl Engine {
             };
             // The peer must be told its new credit.
             self.dirty.add(key);
-            match self.shared.news.calls.answered(peer.node, &message) {
+            match self.shared.notices.calls.answered(peer.node, &message) {
                 Some(id) => {
                     peer.session.open_calls = peer.session.open_calls.saturating_sub(1);
                     let source = Source {
@@ -143,23 +147,23 @@ impl Engine {
     /// Returns true if [`Engine::poll_call`] may have something.
     #[must_use]
     pub fn has_call(&self) -> bool {
-        !self.shared.news.calls.done.is_empty() || !self.answered.is_empty()
+        !self.shared.notices.calls.done.is_empty() || !self.answered.is_empty()
     }
 
     /// Cancels a call: its request is not sent, if no part of it was, and its reply will be late.
     /// The result of an ended call is dropped, too.
     pub fn cancel_call(&mut self, id: CallId) {
-        if let Some(open) = self.shared.news.calls.open.remove(&id) {
+        if let Some(open) = self.shared.notices.calls.open.remove(&id) {
             let Some(key) = self.peer_key(open.node) else {
                 return;
             };
             // The peer may become idle now.
             return self.update(key, |peer, shared| {
                 peer.session.open_calls = peer.session.open_calls.saturating_sub(1);
-                peer.cancel_request(open.channel, open.number, &mut shared.news);
+                peer.cancel_request(open.channel, open.number, &mut shared.notices);
             });
         }
-        let done = &mut self.shared.news.calls.done;
+        let done = &mut self.shared.notices.calls.done;
         let before = done.len();
         done.retain(|(other, result)| *other != id || result.is_err());
         self.shared.counters.late_replies += (before - done.len()) as u64;
@@ -181,6 +185,6 @@ impl Engine {
     /// Returns how many calls have no reply yet.
     #[must_use]
     pub fn open_calls(&self) -> usize {
-        self.shared.news.calls.open.len()
+        self.shared.notices.calls.open.len()
     }
 }

@@ -12,10 +12,15 @@ const MOST_DEPARTED: usize = 1 << 16;
 /// each. An INIT with that cookie or an older one may be a copy: its session is over.
 #[derive(Debug, Default)]
 pub(super) struct Departed {
-    pub(super) newest: HashMap<NodeId, Instant>,
+    newest: HashMap<NodeId, Instant>,
 }
 
 impl Departed {
+    /// Returns how many they are.
+    pub(super) fn len(&self) -> usize {
+        self.newest.len()
+    }
+
     /// Returns true if a cookie of the time `made` may have been used before `node` was forgotten.
     pub(super) fn is_old(&self, node: NodeId, made: Instant) -> bool {
         self.newest.get(&node).is_some_and(|newest| made <= *newest)

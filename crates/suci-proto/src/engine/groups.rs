@@ -39,7 +39,7 @@ impl Engine {
     /// and its number is not used again.
     pub fn end_group(&mut self, channel: ChannelId) {
         let number = u64::from(channel.0);
-        self.shared.news.ended_groups.insert(number..number + 1);
+        self.shared.notices.ended_groups.insert(number..number + 1);
         for key in self.peers.keys() {
             if self.peers.active(key).is_some() {
                 self.update(key, |peer, _| peer.refuse_of_group(channel));
@@ -51,20 +51,20 @@ impl Engine {
     /// Returns true if [`poll_late_of_group`](Self::poll_late_of_group) returns something.
     #[must_use]
     pub fn has_late_of_group(&self) -> bool {
-        !self.shared.news.late_of_groups.is_empty()
+        !self.shared.notices.late_of_groups.is_empty()
     }
 
     /// Returns a peer of which a message on a channel was dropped because of
     /// [`end_group`](Self::end_group), the last session in which one was, and the channel.
     pub fn poll_late_of_group(&mut self) -> Option<(NodeId, SessionNumber, ChannelId)> {
-        let ((node, channel), session) = self.shared.news.late_of_groups.pop_first()?;
+        let ((node, channel), session) = self.shared.notices.late_of_groups.pop_first()?;
         Some((node, session, channel))
     }
 
     /// Returns true after [`end_group`](Self::end_group).
     #[must_use]
     pub fn is_group_over(&self, channel: ChannelId) -> bool {
-        self.shared.news.ended_groups.contains(channel.0.into())
+        self.shared.notices.ended_groups.contains(channel.0.into())
     }
 
     /// Notes that a peer has messages of groups, and drops those of groups that are over.
@@ -73,20 +73,20 @@ impl Engine {
         let Some(peer) = self.peers.get_mut(key) else {
             return;
         };
-        let ended = core::mem::take(&mut self.shared.news.ended_groups);
+        let ended = core::mem::take(&mut self.shared.notices.ended_groups);
         while let Some(channel) = peer.group_message_on(&ended)
             && let Some((session, _)) = peer.next_of_group(channel, &mut self.shared)
         {
             if !peer.book.is_empty() {
                 self.shared
-                    .news
+                    .notices
                     .late_of_groups
                     .insert((peer.node, channel), session);
             }
             // The peer must be told its new credit.
             self.dirty.add(key);
         }
-        self.shared.news.ended_groups = ended;
+        self.shared.notices.ended_groups = ended;
         if peer.has_group_message() {
             self.with_group_messages.add(key);
         } else {

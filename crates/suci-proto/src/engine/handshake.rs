@@ -548,14 +548,8 @@ impl Engine {
             grant: peer.first_grant(&mut beginning),
             params: peer.params(beginning.max_datagram, &shared.config),
         };
-        let Ok((bytes, keys)) = packets::accept(
-            shared.identity.node,
-            &shared.config.security,
-            first,
-            header.tag,
-            &mut answer,
-            opened,
-        ) else {
+        let accepted = (shared.issuer()).accept(first, header.tag, &mut answer, opened);
+        let Ok((bytes, keys)) = accepted else {
             // The initiator repeats its INIT.
             shared.indices.free(local.index);
             shared.shares.release(&mut beginning.grant);

@@ -55,13 +55,13 @@ impl Engine {
     /// Returns a node whose result of [`Engine::suspended_by`] may have changed since this returned
     /// the node last. Only drivers that keep a copy of that result need it.
     pub fn poll_suspension(&mut self) -> Option<NodeId> {
-        self.shared.news.resuspended.pop_first()
+        self.shared.notices.resuspended.pop_first()
     }
 
     /// Returns a node that was [`Lost`](crate::Event::Lost) since this returned it last. Only
     /// drivers that look the node's address up again need it.
     pub fn poll_lost(&mut self) -> Option<NodeId> {
-        self.shared.news.lost.pop_first()
+        self.shared.notices.lost.pop_first()
     }
 
     /// Sends nothing more on `channel` to `node`. When all its messages were acknowledged, the peer

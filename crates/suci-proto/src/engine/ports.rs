@@ -21,7 +21,7 @@ impl Engine {
             // The peer must be told if the next message is permitted.
             self.touch(key);
         }
-        if let Some(input) = self.shared.news.inputs[port as usize].pop_front() {
+        if let Some(input) = self.shared.notices.inputs[port as usize].pop_front() {
             return Some(input);
         }
         let (key, from, message) = self.take_for(port)?;
@@ -42,7 +42,7 @@ impl Engine {
     /// comes first.
     #[must_use]
     pub fn has_port_news(&self, port: Port) -> bool {
-        !self.shared.news.inputs[port as usize].is_empty()
+        !self.shared.notices.inputs[port as usize].is_empty()
     }
 
     /// Returns true if [`Engine::poll_port`] may have something for the library itself, not for the
@@ -110,7 +110,9 @@ impl Engine {
                 MemberChange::Left => Event::MemberLeft { node },
                 MemberChange::Failed => Event::MemberFailed { node },
             };
-            self.update(key, |peer, shared| peer.push_event(event, &mut shared.news));
+            self.update(key, |peer, shared| {
+                peer.push_event(event, &mut shared.notices)
+            });
         }
     }
 
@@ -119,7 +121,7 @@ impl Engine {
     pub fn report_denied(&mut self, node: NodeId, layer: Layer) {
         if let Some(key) = self.peer_key(node) {
             self.update(key, |peer, shared| {
-                peer.tell_denied(layer, &mut shared.news)
+                peer.tell_denied(layer, &mut shared.notices)
             });
         }
     }

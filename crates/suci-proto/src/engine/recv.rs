@@ -23,12 +23,12 @@ impl Engine {
     /// not take: the end of that session is not told yet.
     pub fn poll_event_holding(&mut self, held: Option<Source>) -> Option<Event> {
         // The peer of a message that is held stays listed.
-        for _ in 0..self.shared.news.peers_with_events.len() {
-            let key = self.shared.news.peers_with_events.pop_front()?;
+        for _ in 0..self.shared.notices.peers_with_events.len() {
+            let key = self.shared.notices.peers_with_events.pop_front()?;
             let Some(peer) = self.peers.get_mut(key) else {
                 continue;
             };
-            let event = peer.next_event(held, &mut self.shared.news);
+            let event = peer.next_event(held, &mut self.shared.notices);
             if event.is_some() {
                 return event;
             }
@@ -42,7 +42,7 @@ impl Engine {
     /// withdraws the announcement.
     pub fn poll_unanswered(&mut self) -> Option<(SessionNumber, Event)> {
         // Usually there is none.
-        if self.shared.news.unreported == 0 {
+        if self.shared.notices.unreported == 0 {
             return None;
         }
         let mut peers = self.peers.iter_active();
@@ -50,7 +50,7 @@ impl Engine {
         drop(peers);
         let peer = self.peers.get_mut(key)?;
         let session = peer.session.number;
-        Some((session, peer.report_announcement(&mut self.shared.news)?))
+        Some((session, peer.report_announcement(&mut self.shared.notices)?))
     }
 
     /// Returns the longest message that is taken without asking the program, in bytes:
@@ -64,7 +64,7 @@ impl Engine {
     /// Returns true if [`Engine::poll_event`] has something.
     #[must_use]
     pub fn has_event(&self) -> bool {
-        let mut peers = self.shared.news.peers_with_events.iter();
+        let mut peers = self.shared.notices.peers_with_events.iter();
         peers.any(|key| self.peers.active(*key).is_some_and(Peer::has_event))
     }
 

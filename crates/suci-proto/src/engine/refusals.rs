@@ -132,7 +132,7 @@ impl Engine {
             RefusedCode::Wait => {}
             _ => {
                 peer.life.note_cause(LostCause::Refused(reason));
-                peer.tell_refused(reason, &mut self.shared.news);
+                peer.tell_refused(reason, &mut self.shared.notices);
             }
         }
         self.touch(key);
@@ -157,7 +157,7 @@ impl Peer {
         self.ask_for_sign_of_life();
         let all_refused = self.life.keys_differ(now);
         if self.connection.is_none() || all_refused {
-            self.tell_refused(reason, &mut shared.news);
+            self.tell_refused(reason, &mut shared.notices);
         }
     }
 }

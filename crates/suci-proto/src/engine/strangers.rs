@@ -28,7 +28,7 @@ impl Engine {
         }
         if self.is_full_for(from.ip()) && now >= self.search_at {
             self.forget_strangers(now);
-            let entries = self.peers.len() + self.departed.newest.len();
+            let entries = self.peers.len() + self.departed.len();
             self.search_at = now + SEARCH_EACH.saturating_mul(entries as u32);
         }
         let full = self.is_full_for(from.ip());
@@ -67,7 +67,7 @@ impl Engine {
         if gone.is_empty() {
             gone = self.forgettable(now, true, room);
             let forgotten: BTreeSet<_> = gone.iter().copied().collect();
-            let listed = &mut self.shared.news.peers_with_events;
+            let listed = &mut self.shared.notices.peers_with_events;
             listed.retain(|key| !forgotten.contains(key));
         }
         self.forget(gone);
@@ -115,15 +115,16 @@ impl Engine {
             }
             self.shared.met -= usize::from(peer.is_met());
             let unreported = peer.events.unreported();
-            self.shared.news.unreported = self.shared.news.unreported.saturating_sub(unreported);
+            self.shared.notices.unreported =
+                self.shared.notices.unreported.saturating_sub(unreported);
             peer.drop_layer_remains(&mut self.shared.memory);
             self.shared.memory.release(peer.session.promise);
             self.by_node.remove(&peer.node);
             self.removed.remove(&peer.node);
             self.shared.acquaintances = self.peers.len();
             self.recent = None;
-            self.shared.news.resuspended.remove(&peer.node);
-            self.shared.news.lost.remove(&peer.node);
+            self.shared.notices.resuspended.remove(&peer.node);
+            self.shared.notices.lost.remove(&peer.node);
             // Another peer may get this key.
             self.shared.admission_queue.leave(Some(key));
             self.uncount_stranger(peer.stranger_from);

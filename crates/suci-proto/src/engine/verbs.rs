@@ -289,7 +289,7 @@ impl Engine {
         let class = self.update(key, |peer, shared| {
             let class = peer.session.outbox.want_room(message);
             // Room may have become free since.
-            peer.report_room(&mut shared.news);
+            peer.report_room(&mut shared.notices);
             class
         });
         Some(class)
@@ -368,7 +368,7 @@ impl Engine {
         };
         let done = verb(peer).map_err(IncomingError::Inbox);
         if done.is_ok() {
-            peer.withdraw_announcement(channel, number, &mut self.shared.news);
+            peer.withdraw_announcement(channel, number, &mut self.shared.notices);
         }
         self.touch(key);
         done
@@ -385,7 +385,7 @@ impl Engine {
     /// for an answer of their peer, for a timer or for room in the socket. Each call tells of the
     /// time since the one before. A driver must take input and run timers meanwhile.
     pub fn take_found_waiting(&mut self) -> bool {
-        core::mem::take(&mut self.shared.news.found_waiting)
+        core::mem::take(&mut self.shared.notices.found_waiting)
     }
 
     /// Returns true if messages wait now, as [`Engine::take_found_waiting`] describes. Looks at
@@ -420,7 +420,7 @@ impl Engine {
             if set {
                 p.session.inbox.set_priority(channel, priority);
                 // The channel's messages may leave room in its old class.
-                p.report_room(&mut self.shared.news);
+                p.report_room(&mut self.shared.notices);
             }
             set
         });
@@ -447,7 +447,7 @@ impl Engine {
     /// Returns every [`Event::Incoming`] that the program has not taken yet, even behind other
     /// events.
     pub fn announcements(&self) -> impl Iterator<Item = &Event> {
-        let peers_with_events = self.shared.news.peers_with_events.iter();
+        let peers_with_events = self.shared.notices.peers_with_events.iter();
         let peers = peers_with_events.filter_map(|key| self.peers.active(*key));
         peers.flat_map(|peer| peer.events.announcements())
     }

@@ -59,57 +59,70 @@ pub(crate) fn hello(from: Identity, target: NodeId, token: u64) -> Vec<u8> {
 }
 
 /// The bytes of an INIT, and in sealed mode the state of its handshake.
-pub(crate) type InitPacket = (Vec<u8>, Option<Box<dyn Initiator>>);
+type InitPacket = (Vec<u8>, Option<Box<dyn Initiator>>);
 
-/// Returns the INIT of an attempt, with frames that ride on it. In sealed mode it has message 1 of
-/// a handshake under the key that `keys_refused` selects instead.
-///
-/// # Errors
-/// No message can be made now.
-pub(crate) fn init(
-    node: NodeId,
-    security: &Security,
-    number: u64,
-    token: u64,
-    keys_refused: u32,
-    init: &mut Init<'_>,
-) -> Result<InitPacket, HandshakeError> {
-    let Security::Sealed(makes) = security else {
-        let bytes = build(node, PacketType::Init, number, token, |b| init.put(b));
-        return Ok((bytes, None));
-    };
-    let len = makes.message_len();
-    init.params.sealed = Some(vec![0; len]);
-    let mut bytes = build(node, PacketType::Init, number, token, |b| init.put(b));
-    let peer = init.target;
-    let initiator = write_message(&mut bytes, len, |context, message| {
-        makes.initiate(peer, keys_refused, context, message)
-    })?;
-    seal(&mut bytes);
-    Ok((bytes, Some(initiator)))
+/// What packets of the handshake are made with: the node's ID and keys.
+#[derive(Clone, Copy)]
+pub(crate) struct Issuer<'a> {
+    pub(crate) node: NodeId,
+    pub(crate) security: &'a Security,
 }
 
-/// Returns the ACCEPT that answers an INIT with this token, and the keys of a sealed connection.
-pub(crate) fn accept(
-    node: NodeId,
-    security: &Security,
-    number: u64,
-    token: u64,
-    accept: &mut Accept,
-    opened: Opened,
-) -> Result<(Vec<u8>, Option<ConnectionKeys>), HandshakeError> {
-    let (Security::Sealed(makes), Some(responder)) = (security, opened) else {
-        let bytes = build(node, PacketType::Accept, number, token, |b| accept.put(b));
-        return Ok((bytes, None));
-    };
-    let len = makes.message_len();
-    accept.params.sealed = Some(vec![0; len]);
-    let mut bytes = build(node, PacketType::Accept, number, token, |b| accept.put(b));
-    let keys = write_message(&mut bytes, len, |context, message| {
-        responder.answer(context, message)
-    })?;
-    seal(&mut bytes);
-    Ok((bytes, Some(keys)))
+impl Issuer<'_> {
+    /// Returns the INIT of an attempt, with frames that ride on it, and in sealed mode the state of
+    /// its handshake: it has message 1 of one under the key that `keys_refused` selects.
+    ///
+    /// # Errors
+    /// No message can be made now.
+    pub(crate) fn init(
+        self,
+        number: u64,
+        token: u64,
+        keys_refused: u32,
+        init: &mut Init<'_>,
+    ) -> Result<InitPacket, HandshakeError> {
+        let kind = PacketType::Init;
+        let Security::Sealed(makes) = self.security else {
+            let bytes = build(self.node, kind, number, token, |b| init.put(b));
+            return Ok((bytes, None));
+        };
+        let len = makes.message_len();
+        init.params.sealed = Some(vec![0; len]);
+        let mut bytes = build(self.node, kind, number, token, |b| init.put(b));
+        let peer = init.target;
+        let initiator = write_message(&mut bytes, len, |context, message| {
+            makes.initiate(peer, keys_refused, context, message)
+        })?;
+        seal(&mut bytes);
+        Ok((bytes, Some(initiator)))
+    }
+
+    /// Returns the ACCEPT that answers an INIT with this token, and the keys of a sealed
+    /// connection.
+    ///
+    /// # Errors
+    /// No message can be made now.
+    pub(crate) fn accept(
+        self,
+        number: u64,
+        token: u64,
+        accept: &mut Accept,
+        opened: Opened,
+    ) -> Result<(Vec<u8>, Option<ConnectionKeys>), HandshakeError> {
+        let kind = PacketType::Accept;
+        let (Security::Sealed(makes), Some(responder)) = (self.security, opened) else {
+            let bytes = build(self.node, kind, number, token, |b| accept.put(b));
+            return Ok((bytes, None));
+        };
+        let len = makes.message_len();
+        accept.params.sealed = Some(vec![0; len]);
+        let mut bytes = build(self.node, kind, number, token, |b| accept.put(b));
+        let keys = write_message(&mut bytes, len, |context, message| {
+            responder.answer(context, message)
+        })?;
+        seal(&mut bytes);
+        Ok((bytes, Some(keys)))
+    }
 }
 
 /// Builds an UNKNOWN: a hint that `cause` belongs to no connection here.
@@ -151,7 +164,7 @@ pub(crate) fn finish_handshake(
 }
 
 /// Fills `message`, the end of `packet`, an INIT or ACCEPT that has zeros there.
-pub(crate) fn write_message<T>(
+fn write_message<T>(
     packet: &mut [u8],
     message: usize,
     write: impl FnOnce(&[u8], &mut [u8]) -> Result<T, HandshakeError>,

@@ -154,7 +154,6 @@ impl Peer {
 
     /// Returns the parameters that we announce.
     pub(crate) fn params(&self, max_datagram: usize, config: &Config) -> Params {
-        let config = &config;
         Params {
             max_ack_delay: config.max_ack_delay,
             channel_memory: self.session.inbox.channel_window(),

@@ -59,7 +59,7 @@ impl Peer {
         if built != Built::Train || self.session.outbox.is_empty() {
             let reason = self.wait_reason(now, shared);
             self.waits.note(now, reason);
-            shared.news.found_waiting |= self.is_held_up();
+            shared.notices.found_waiting |= self.is_held_up();
         }
         if built == Built::Last {
             // The packets just built may await an answer.

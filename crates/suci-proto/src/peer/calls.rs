@@ -3,7 +3,7 @@
 use super::Peer;
 use crate::counters::Counters;
 use crate::event::EndReason;
-use crate::shared::{News, Shared};
+use crate::shared::{Notices, Shared};
 use suci_channels::message::{CANCELLED, IncomingInfo, Message, TOO_LONG};
 use suci_link::types::{ChannelId, MessageNumber, SessionNumber, Source};
 
@@ -26,7 +26,7 @@ impl Peer {
 
     /// Refuses a reply that is longer than messages taken without a decision, and ends its call.
     pub(super) fn refuse_reply(&mut self, info: &IncomingInfo, shared: &mut Shared) {
-        let (channel, calls) = (info.channel, &mut shared.news.calls);
+        let (channel, calls) = (info.channel, &mut shared.notices.calls);
         if calls.too_long(self.node, channel, info.tag, info.total) {
             self.session.open_calls = self.session.open_calls.saturating_sub(1);
         } else {
@@ -41,11 +41,11 @@ impl Peer {
         &mut self,
         channel: ChannelId,
         number: MessageNumber,
-        news: &mut News,
+        notices: &mut Notices,
     ) {
         let outbox = &mut self.session.outbox;
         if outbox.cancel_one(channel, number, CANCELLED) {
-            self.report_room(news);
+            self.report_room(notices);
         }
     }
 
@@ -57,10 +57,10 @@ impl Peer {
 
     /// Ends the calls to a process that has died. The next process with this node ID knows nothing
     /// of them.
-    pub(super) fn end_calls_if_dead(&mut self, news: &mut News) {
+    pub(super) fn end_calls_if_dead(&mut self, notices: &mut Notices) {
         if self.life.is_dead() {
             self.session.open_calls = 0;
-            news.calls.died(self.node);
+            notices.calls.died(self.node);
         }
     }
 
@@ -75,7 +75,7 @@ impl Peer {
     ) {
         let node = self.node;
         let replies = replies.into_iter();
-        let late = (shared.news.calls).end(Source { node, session }, reason, replies);
+        let late = (shared.notices.calls).end(Source { node, session }, reason, replies);
         shared.counters.late_replies += late;
     }
 }

@@ -86,16 +86,16 @@ impl Peer {
                 undelivered: ended_session.failed,
             });
             self.session.set_number(number.next());
-            self.change_events(&mut shared.news, |events| events.end(ended_session));
+            self.change_events(&mut shared.notices, |events| events.end(ended_session));
         } else {
             shared.memory.release(ended_session.promise);
             if suspended_here {
                 // The program gets no other event for the end of a session that never began.
                 let (node, by) = (self.node, Side::Here);
-                self.push_event(Event::Resumed { node, by }, &mut shared.news);
+                self.push_event(Event::Resumed { node, by }, &mut shared.notices);
             }
         }
-        self.report_room(&mut shared.news);
+        self.report_room(&mut shared.notices);
     }
 
     /// Ends the session because the peer broke the protocol, and tells the peer why.

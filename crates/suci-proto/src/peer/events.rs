@@ -1,9 +1,10 @@
-//! A peer's part of its events: the engine's list of peers with events, and the ends of sessions.
+//! What the program takes of a peer, in order: the messages of ended sessions, then their ends, then
+//! messages and events of the present one; and the engine's list of peers with events.
 
 use super::Peer;
 use super::event_queue::{EventQueue, MAX_UNREAD};
 use crate::event::{EndReason, Event};
-use crate::shared::{News, Shared};
+use crate::shared::{Notices, Shared};
 use suci_channels::message::Message;
 use suci_link::types::{ChannelId, MessageNumber, SessionNumber, Source};
 
@@ -29,7 +30,7 @@ impl Peer {
         let inbox = &mut self.session.inbox;
         let popped = inbox.pop_some(most, &mut |message| each(session, message));
         if inbox.has_finished() {
-            self.list_events(&mut shared.news);
+            self.list_events(&mut shared.notices);
         }
         popped
     }
@@ -38,7 +39,7 @@ impl Peer {
     fn next_of_ended(&mut self, shared: &mut Shared) -> Option<(SessionNumber, Message)> {
         let (session, message, freed) = self.events.next_message()?;
         self.keep_for_groups(session, freed, &mut shared.memory);
-        self.list_events(&mut shared.news);
+        self.list_events(&mut shared.notices);
         Some((session, message))
     }
 
@@ -60,13 +61,13 @@ impl Peer {
     ) -> Option<(SessionNumber, Message)> {
         if let Some((session, message, freed)) = self.events.next_message_on(channel) {
             self.keep_for_groups(session, freed, &mut shared.memory);
-            self.list_events(&mut shared.news);
+            self.list_events(&mut shared.notices);
             return Some((session, message));
         }
         self.before_taking();
         let message = self.session.inbox.pop_on(channel)?;
         if self.session.inbox.has_finished() {
-            self.list_events(&mut shared.news);
+            self.list_events(&mut shared.notices);
         }
         Some((self.session.number, message))
     }
@@ -91,21 +92,21 @@ impl Peer {
     }
 
     /// Queues an event of this session for the program, behind the ends of earlier sessions.
-    pub(crate) fn push_event(&mut self, event: Event, news: &mut News) {
-        self.tell_layers(&event, news);
-        self.change_events(news, |events| events.push(event));
+    pub(crate) fn push_event(&mut self, event: Event, notices: &mut Notices) {
+        self.tell_layers(&event, notices);
+        self.change_events(notices, |events| events.push(event));
     }
 
     /// Changes the waiting events, and the engine's count over all peers with them.
     pub(super) fn change_events<T>(
         &mut self,
-        news: &mut News,
+        notices: &mut Notices,
         change: impl FnOnce(&mut EventQueue) -> T,
     ) -> T {
         let before = self.events.unreported();
         let result = change(&mut self.events);
-        news.unreported = (news.unreported + self.events.unreported()).saturating_sub(before);
-        self.list_events(news);
+        notices.unreported = (notices.unreported + self.events.unreported()).saturating_sub(before);
+        self.list_events(notices);
         result
     }
 
@@ -114,21 +115,21 @@ impl Peer {
         &mut self,
         channel: ChannelId,
         number: MessageNumber,
-        news: &mut News,
+        notices: &mut Notices,
     ) {
-        self.change_events(news, |events| events.withdraw(channel, number));
+        self.change_events(notices, |events| events.withdraw(channel, number));
     }
 
     /// Takes an announcement that no receiving call reported, and counts it as reported.
-    pub(crate) fn report_announcement(&mut self, news: &mut News) -> Option<Event> {
-        self.change_events(news, EventQueue::report)
+    pub(crate) fn report_announcement(&mut self, notices: &mut Notices) -> Option<Event> {
+        self.change_events(notices, EventQueue::report)
     }
 
     /// Enters the engine's queue of peers with events, if there is one to take.
-    pub(super) fn list_events(&mut self, news: &mut News) {
+    pub(super) fn list_events(&mut self, notices: &mut Notices) {
         if !self.has_listed_events && self.has_event() {
             self.has_listed_events = true;
-            news.peers_with_events.push_back(self.key);
+            notices.peers_with_events.push_back(self.key);
         }
     }
 
@@ -145,11 +146,15 @@ impl Peer {
     }
 
     /// Returns the next event for the program. The caller took the peer out of the engine's queue.
-    pub(crate) fn next_event(&mut self, held: Option<Source>, news: &mut News) -> Option<Event> {
+    pub(crate) fn next_event(
+        &mut self,
+        held: Option<Source>,
+        notices: &mut Notices,
+    ) -> Option<Event> {
         self.has_listed_events = false;
         let node = self.node;
         let held = held.filter(|held| held.node == node);
-        let mut event = self.change_events(news, |queue| {
+        let mut event = self.change_events(notices, |queue| {
             queue.next(node, held.map(|held| held.session))
         });
         // The held message may be the last of its channel.
@@ -161,7 +166,7 @@ impl Peer {
             let room = self.session.outbox.poll_room();
             event = room.map(|class| Event::Writable { node, class });
         }
-        self.list_events(news);
+        self.list_events(notices);
         event
     }
 

@@ -4,7 +4,7 @@ use super::Peer;
 use super::event_queue::EndedSession;
 use crate::counters::MemberState;
 use crate::event::{EndReason, Side};
-use crate::shared::{MemoryShares, News, Promise, Shared};
+use crate::shared::{MemoryShares, Notices, Promise, Shared};
 use std::collections::VecDeque;
 use suci_channels::message::{IncomingInfo, Message};
 use suci_link::limits::MAX_GROUP_MESSAGE;
@@ -124,8 +124,8 @@ impl Peer {
 
     /// Refuses an announced message that no group sends, or whose group is over. Others wait until
     /// their group asks.
-    pub(super) fn judge_for_group(&mut self, info: &IncomingInfo, news: &News) {
-        if news.ended_groups.contains(info.channel.0.into()) {
+    pub(super) fn judge_for_group(&mut self, info: &IncomingInfo, notices: &Notices) {
+        if notices.ended_groups.contains(info.channel.0.into()) {
             self.refuse_of_group(info.channel);
         } else if info.total > MAX_GROUP_MESSAGE as u64 {
             let inbox = &mut self.session.inbox;

@@ -243,7 +243,7 @@ impl Peer {
             let (node, session) = (self.node, self.session.number);
             let peer = node;
             shared.log.add(now, || LogRecord::Up { peer, session });
-            self.push_event(Event::Up { node, session }, &mut shared.news);
+            self.push_event(Event::Up { node, session }, &mut shared.notices);
         }
     }
 
@@ -296,7 +296,7 @@ impl Peer {
     fn tell_narrow(&mut self, now: Instant, shared: &mut Shared) {
         let (node, reason) = (self.node, RefusedReason::Narrow);
         self.log_refused(now, reason, &mut shared.log);
-        self.push_event(Event::Refused { node, reason }, &mut shared.news);
+        self.push_event(Event::Refused { node, reason }, &mut shared.notices);
     }
 
     /// Tells the program if lost packets proved that the path does not carry packets that every

@@ -8,9 +8,9 @@ use super::connection::{AckSettings, Agreement, Beginning, Connection, End};
 use crate::config::Config;
 use crate::credit::{DrainedKind, Shares};
 use crate::event::{EndReason, Event, RefusedReason};
-use crate::handshake::{ArrivedPacket, LONGEST_WAIT, Opening, finish_handshake, packets};
+use crate::handshake::{ArrivedPacket, LONGEST_WAIT, Opening, finish_handshake};
 use crate::log::{DropReason, Log, LogRecord};
-use crate::shared::{News, Promise, Shared};
+use crate::shared::{Notices, Promise, Shared};
 use core::ops::RangeInclusive;
 use std::net::SocketAddr;
 use suci_channels::message::SentFrame;
@@ -259,7 +259,7 @@ impl Peer {
             _ => {
                 attempt.cookie = None;
                 let sent = attempt.opening.tries().saturating_add(1);
-                self.judge_absence(now, sent, &mut shared.news);
+                self.judge_absence(now, sent, &mut shared.notices);
                 self.change_to_next_address();
                 true
             }
@@ -308,20 +308,15 @@ impl Peer {
             offer_window(&mut params, promise.window);
         }
         let grant = self.first_grant(&mut beginning);
-        let ride = self.ride(
-            now,
-            cookie.incarnation,
-            epoch,
-            &mut beginning,
-            &shared.config,
-        );
+        let incarnation = cookie.incarnation;
+        let ride = self.ride(now, incarnation, epoch, &mut beginning, &shared.config);
         let Some(attempt) = &mut self.attempt else {
             return false;
         };
         let mut init = Init {
             target: self.node,
             incarnation: shared.identity.incarnation,
-            peer_incarnation: cookie.incarnation,
+            peer_incarnation: incarnation,
             epoch,
             index: local.index,
             tag: local.tag,
@@ -332,14 +327,7 @@ impl Peer {
         };
         let (token, keys_refused) = (attempt.opening.token(), attempt.keys_refused);
         let first = beginning.numbers.first();
-        let made = packets::init(
-            shared.identity.node,
-            &shared.config.security,
-            first,
-            token,
-            keys_refused,
-            &mut init,
-        );
+        let made = (shared.issuer()).init(first, token, keys_refused, &mut init);
         let (bytes, handshake) = match made {
             Ok((bytes, initiator)) => (bytes, Handshake(initiator)),
             Err(error) => {
@@ -356,7 +344,7 @@ impl Peer {
         attempt.offer = Some(Offer {
             local,
             beginning,
-            incarnation: cookie.incarnation,
+            incarnation,
             epoch,
             layers: init.params.layers,
             promise,
@@ -395,7 +383,7 @@ impl Peer {
             _ => RefusedReason::NoSocketCreditHere,
         };
         self.log_refused(now, reason, &mut shared.log);
-        self.tell_refused(reason, &mut shared.news);
+        self.tell_refused(reason, &mut shared.notices);
     }
 
     /// Logs that an attempt was refused, each time.
@@ -406,10 +394,10 @@ impl Peer {
     }
 
     /// Tells the program why there is no connection, unless it was told the same before.
-    pub(crate) fn tell_refused(&mut self, reason: RefusedReason, news: &mut News) {
+    pub(crate) fn tell_refused(&mut self, reason: RefusedReason, notices: &mut Notices) {
         let node = self.node;
         if self.last_refusal.replace(reason) != Some(reason) {
-            self.push_event(Event::Refused { node, reason }, news);
+            self.push_event(Event::Refused { node, reason }, notices);
         }
     }
 

@@ -3,7 +3,7 @@
 use super::Peer;
 use crate::counters::Counters;
 use crate::event::{EndReason, Event, RefusedReason};
-use crate::shared::{News, PortInput, Shared};
+use crate::shared::{Notices, PortInput, Shared};
 use std::collections::VecDeque;
 use suci_channels::message::Message;
 use suci_channels::port::Port;
@@ -83,19 +83,19 @@ impl Peer {
 
     /// Tells the program that the peer does not permit a layer that the library itself uses: once
     /// in a session.
-    pub(crate) fn tell_denied(&mut self, layer: Layer, news: &mut News) {
+    pub(crate) fn tell_denied(&mut self, layer: Layer, notices: &mut Notices) {
         if self.session.outbox.note_denied(layer) {
             let (node, reason) = (self.node, RefusedReason::Layer(layer));
-            self.push_event(Event::Refused { node, reason }, news);
+            self.push_event(Event::Refused { node, reason }, notices);
         }
     }
 
     /// Tells layers of an event, if they want to know of it.
-    pub(super) fn tell_layers(&self, event: &Event, news: &mut News) {
+    pub(super) fn tell_layers(&self, event: &Event, notices: &mut Notices) {
         match *event {
-            Event::Up { node, .. } => news.tell_ports(|| PortInput::Up(node)),
+            Event::Up { node, .. } => notices.tell_ports(|| PortInput::Up(node)),
             Event::Lost { node, cause, .. } => {
-                news.tell_ports(|| PortInput::Lost(node, cause));
+                notices.tell_ports(|| PortInput::Lost(node, cause));
             }
             _ => {}
         }
@@ -114,14 +114,16 @@ impl Peer {
             self.count_received(1, message.payload.received(), &mut shared.counters);
             let port = Port::of(message.channel);
             // A driver that takes none of them must not hold more and more.
-            if !port.hears_of_peers() && shared.news.inputs[port as usize].len() >= MAX_LEFT {
+            if !port.hears_of_peers() && shared.notices.inputs[port as usize].len() >= MAX_LEFT {
                 continue;
             }
             let from = Source { node, session };
-            shared.news.tell_port(port, PortInput::Last(from, message));
+            shared
+                .notices
+                .tell_port(port, PortInput::Last(from, message));
         }
         shared
-            .news
+            .notices
             .tell_ports(|| PortInput::Ended(node, session, reason));
     }
 }

@@ -6,7 +6,7 @@ use super::end::Ending;
 use super::{Closing, Peer};
 use crate::credit::Shares;
 use crate::event::{EndReason, Event, Side};
-use crate::shared::{News, PortInput, Shared};
+use crate::shared::{Notices, PortInput, Shared};
 use suci_channels::message::NOT_PERMITTED;
 use suci_channels::port::Port;
 use suci_link::arrival::Arrival;
@@ -147,7 +147,7 @@ impl Peer {
         self.report_completions(shared);
         self.report_incoming(shared);
         if self.session.inbox.has_finished() {
-            self.list_events(&mut shared.news);
+            self.list_events(&mut shared.notices);
         }
     }
 
@@ -161,7 +161,7 @@ impl Peer {
                 continue;
             }
             if let Some(reason) = done.reason
-                && shared.news.calls.refused(node, &done, reason)
+                && shared.notices.calls.refused(node, &done, reason)
             {
                 self.session.open_calls = self.session.open_calls.saturating_sub(1);
                 continue;
@@ -177,12 +177,12 @@ impl Peer {
                     token,
                     reason,
                 };
-                shared.news.tell_port(Port::of(channel), input);
+                shared.notices.tell_port(Port::of(channel), input);
                 continue;
             }
             if channel.is_internal() {
                 if done.reason == Some(NOT_PERMITTED) {
-                    self.tell_denied(channel.layer(), &mut shared.news);
+                    self.tell_denied(channel.layer(), &mut shared.notices);
                 }
                 continue;
             }
@@ -201,16 +201,16 @@ impl Peer {
                     reason,
                 },
             };
-            self.push_event(event, &mut shared.news);
+            self.push_event(event, &mut shared.notices);
         }
-        self.report_room(&mut shared.news);
+        self.report_room(&mut shared.notices);
     }
 
     /// Tells the program if the send queue has room for which it waits.
     #[inline]
-    pub(crate) fn report_room(&mut self, news: &mut News) {
+    pub(crate) fn report_room(&mut self, notices: &mut Notices) {
         if self.session.outbox.has_wanted_room() {
-            self.list_events(news);
+            self.list_events(notices);
         }
     }
 
@@ -223,7 +223,7 @@ impl Peer {
                 continue;
             }
             if info.channel.is_of_group() {
-                self.judge_for_group(&info, &shared.news);
+                self.judge_for_group(&info, &shared.notices);
                 continue;
             }
             let event = Event::Incoming {
@@ -235,7 +235,7 @@ impl Peer {
                 kind: info.kind,
                 user_header: info.user_header,
             };
-            self.push_event(event, &mut shared.news);
+            self.push_event(event, &mut shared.notices);
         }
     }
 }

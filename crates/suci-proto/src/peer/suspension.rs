@@ -32,7 +32,7 @@ impl Peer {
             true => Event::Suspended { node, by },
             false => Event::Resumed { node, by },
         };
-        self.push_event(event, &mut shared.news);
+        self.push_event(event, &mut shared.notices);
         #[cfg(suci_plant)]
         if !suspended && suci_link::plant::active("resume-forgets-channel") {
             self.session.outbox.plant_forgotten_channel();

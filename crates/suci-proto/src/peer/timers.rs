@@ -285,9 +285,9 @@ impl Peer {
                     at: self.path_address(),
                     cause,
                 });
-                self.push_event(Event::Lost { node, cause }, &mut shared.news);
-                shared.news.lost.insert(node);
-                self.end_calls_if_dead(&mut shared.news);
+                self.push_event(Event::Lost { node, cause }, &mut shared.notices);
+                shared.notices.lost.insert(node);
+                self.end_calls_if_dead(&mut shared.notices);
                 if self.life.is_gone() {
                     return self.end(now, EndReason::ProcessDied, shared);
                 }
@@ -305,7 +305,7 @@ impl Peer {
             }
             Verdict::Quiet => self.on_quiet(now, shared),
             Verdict::GiveUp => self.end(now, EndReason::Silent, shared),
-            Verdict::Absent => self.tell_absent(&mut shared.news),
+            Verdict::Absent => self.tell_absent(&mut shared.notices),
         }
     }
 
@@ -315,7 +315,7 @@ impl Peer {
     fn on_quiet(&mut self, now: Instant, shared: &mut Shared) {
         let node = self.node;
         shared.log.add(now, || LogRecord::Quiet { peer: node });
-        self.push_event(Event::Quiet { node }, &mut shared.news);
+        self.push_event(Event::Quiet { node }, &mut shared.notices);
         let elsewhere = |path| !self.book.is_empty() && !self.book.contains(path);
         if self.path_address().is_some_and(elsewhere) {
             let token = shared.random();

@@ -6,7 +6,7 @@ use super::{Closing, End, Peer};
 use crate::counters::LinkState;
 use crate::event::{EndReason, LostCause, Unreachable};
 use crate::log::LogRecord;
-use crate::shared::{News, PortInput, Shared};
+use crate::shared::{Notices, PortInput, Shared};
 use crate::undelivered::{ProcessEnd, Undelivered};
 use suci_link::time::{Duration, Instant};
 use suci_link::wire;
@@ -54,7 +54,7 @@ impl Peer {
         });
         if reported == Reported::First {
             // It may have been lost by its silence before.
-            self.end_calls_if_dead(&mut shared.news);
+            self.end_calls_if_dead(&mut shared.notices);
             // The report may be old.
             self.ask_once_more(now, shared);
         }
@@ -93,7 +93,7 @@ impl Peer {
         if self.is_absent_everywhere() {
             self.life.renew_known_absence(now);
             let sent = (self.attempt.as_ref()).map_or(0, |it| it.opening.tries());
-            self.judge_absence(now, sent, &mut shared.news);
+            self.judge_absence(now, sent, &mut shared.notices);
             return false;
         }
         if let Some(attempt) = self.attempt.as_mut().filter(|_| goes_on) {
@@ -120,7 +120,7 @@ impl Peer {
     /// if as many HELLOs stay unanswered, the result is the same.
     ///
     /// `sent`: the HELLOs of the attempt, with one that leaves now.
-    pub(super) fn judge_absence(&mut self, now: Instant, sent: u32, news: &mut News) {
+    pub(super) fn judge_absence(&mut self, now: Instant, sent: u32, notices: &mut Notices) {
         let is_reported = self.is_absent_everywhere();
         let known = self.life.known_absence().filter(|known| {
             let is_fresh = now.since(known.reported) < REPORTS_KEPT;
@@ -155,7 +155,7 @@ impl Peer {
             }
         }
         if absence.is_told {
-            self.tell_absent(news);
+            self.tell_absent(notices);
         }
     }
 
@@ -167,9 +167,9 @@ impl Peer {
     }
 
     /// Tells layers that nobody has the peer's UDP port, or that no way leads to it.
-    pub(super) fn tell_absent(&self, news: &mut News) {
+    pub(super) fn tell_absent(&self, notices: &mut Notices) {
         let node = self.node;
-        news.tell_ports(|| match self.is_absent() {
+        notices.tell_ports(|| match self.is_absent() {
             true => PortInput::NoProcess(node),
             false => PortInput::NoWay(node),
         });
@@ -217,7 +217,7 @@ impl Peer {
         if for_good && self.life.link() == LinkState::Lost {
             self.end(now, EndReason::ProcessDied, shared);
         } else if established {
-            self.end_calls_if_dead(&mut shared.news);
+            self.end_calls_if_dead(&mut shared.notices);
             self.ask_once_more(now, shared);
         } else if end == ProcessEnd::Failed && self.history.is_empty() {
             // It never talked: the program may wait for its first message, and hears of its death.

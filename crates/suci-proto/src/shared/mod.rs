@@ -6,7 +6,7 @@ mod calls;
 mod indices;
 mod input;
 mod memory;
-mod news;
+mod notices;
 mod paths;
 mod replies;
 
@@ -16,7 +16,7 @@ pub(crate) use calls::{Calls, OpenCall};
 pub(crate) use indices::Indices;
 pub use input::{MemberChange, PortInput};
 pub(crate) use memory::{MemoryShares, Promise};
-pub(crate) use news::News;
+pub(crate) use notices::Notices;
 pub(crate) use paths::Paths;
 pub use paths::RouteQuery;
 pub(crate) use replies::Replies;
@@ -24,6 +24,7 @@ pub(crate) use replies::Replies;
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::credit::Shares;
+use crate::handshake::packets::Issuer;
 use crate::log::Log;
 use rand_chacha::ChaCha8Rng;
 use rand_core::Rng;
@@ -59,7 +60,7 @@ pub(crate) struct Shared {
     pub(crate) pool: Pool,
     /// True if the node closes: its CLOSEs say so, and no new session begins.
     pub(crate) closing: bool,
-    pub(crate) news: News,
+    pub(crate) notices: Notices,
     pub(crate) indices: Indices,
     pub(crate) replies: Replies,
     pub(crate) paths: Paths,
@@ -99,7 +100,7 @@ impl Shared {
             memory: MemoryShares::new(config.memory),
             pool,
             closing: false,
-            news: News::new(config.ports),
+            notices: Notices::new(config.ports),
             indices: Indices::default(),
             replies: Replies::default(),
             paths: Paths::default(),
@@ -116,6 +117,14 @@ impl Shared {
         }
     }
 
+    /// Returns what packets of the handshake are made with.
+    pub(crate) fn issuer(&self) -> Issuer<'_> {
+        Issuer {
+            node: self.identity.node,
+            security: &self.config.security,
+        }
+    }
+
     /// Returns a random number.
     pub(crate) fn random(&mut self) -> u64 {
         self.rng.next_u64()
@@ -124,7 +133,7 @@ impl Shared {
     /// Notes that a session with `node` was suspended or resumed, or ended while it was suspended.
     pub(crate) fn on_suspension(&mut self, node: NodeId) {
         self.counters.suspensions += 1;
-        self.news.resuspended.insert(node);
+        self.notices.resuspended.insert(node);
     }
 
     /// Returns the largest UDP payload, in bytes, that a peer at `address` should send over a

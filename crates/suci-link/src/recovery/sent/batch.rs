@@ -1,6 +1,6 @@
 //! Packets that left together.
 
-use super::{RateSnapshot, Token};
+use super::{Content, RateSnapshot};
 use crate::time::Instant;
 use core::ops::{Deref, Range};
 
@@ -38,7 +38,7 @@ impl SentBatch {
     /// Returns the batch of packets from position `first` on that carried `frames`, the first of
     /// which has index `first_frame`. If there are several packets, each carried an equal piece of
     /// one part.
-    pub(super) fn new<T: Token>(
+    pub(super) fn new<T: Content>(
         first: u64,
         count: u64,
         sent: Sent,
@@ -66,7 +66,7 @@ impl SentBatch {
 
     /// Adds the packets of `next` if they differ from these only in their pieces. `parts` is the
     /// frame of this batch, `more` that of `next`. Returns true if they were added.
-    pub(super) fn join<T: Token>(&mut self, next: &Self, parts: &mut T, more: &T) -> bool {
+    pub(super) fn join<T: Content>(&mut self, next: &Self, parts: &mut T, more: &T) -> bool {
         let joined = self.piece > 0
             && (self.end(), self.piece) == (next.first, next.piece)
             && self.sent == next.sent
@@ -78,7 +78,7 @@ impl SentBatch {
     }
 
     /// Returns what the packets in `positions` carried. `frames` are the frames of this batch.
-    pub(super) fn carried<'a, T: Token>(
+    pub(super) fn carried<'a, T: Content>(
         &self,
         positions: &Range<u64>,
         frames: &'a [T],

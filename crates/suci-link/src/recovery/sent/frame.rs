@@ -6,7 +6,7 @@ use core::ops::Range;
 /// A part of a packet's content that must be repeated if the packet is lost, or completed when it
 /// is acknowledged. Its owner gives this small token of it, and gets it back with the packet's
 /// fate.
-pub trait Token: Copy + Debug + PartialEq {
+pub trait Content: Copy + Debug + PartialEq {
     /// Extends this part to the end of `next`, if `next` begins where it ends. Returns true if it
     /// did.
     fn adjoin(&mut self, _next: &Self) -> bool {

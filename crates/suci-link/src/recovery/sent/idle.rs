@@ -1,9 +1,9 @@
 //! The sent packets while nothing is in flight.
 
-use super::{SentPackets, StateBitmap, Token};
+use super::{Content, SentPackets, StateBitmap};
 use std::collections::VecDeque;
 
-impl<T: Token> SentPackets<T> {
+impl<T: Content> SentPackets<T> {
     /// Forgets all packets and frees their memory: no more is expected of the peer. Returns false
     /// if a packet is in flight.
     pub(in crate::recovery) fn shrink(&mut self) -> bool {

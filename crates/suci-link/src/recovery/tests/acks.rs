@@ -6,7 +6,7 @@ use super::*;
 fn ack_settles_packets_and_reports_frames() {
     let mut bench = Bench::new();
     let frames = [
-        Content::Bytes {
+        Sample::Bytes {
             of: 1,
             start: 7,
             end: 10,

@@ -3,7 +3,7 @@
 use super::*;
 
 /// 1 1/8 of the round trip as measured now.
-fn threshold(recovery: &Recovery<Content>) -> Duration {
+fn threshold(recovery: &Recovery<Sample>) -> Duration {
     let round_trip = recovery.rtt().smoothed().max(recovery.rtt().latest());
     round_trip + round_trip / 8
 }

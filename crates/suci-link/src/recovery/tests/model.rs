@@ -5,9 +5,9 @@
 //! least and the most that they may be, and RFC 9002's rules.
 
 use super::{
-    AckDelays, AckSummary, Duration, Instant, LossSummary, MAX_CONTROL, MAX_PACKET_THRESHOLD,
-    MAX_REMEMBERED, MIN_PACKET_THRESHOLD, PacketNumber, ProtocolError, Recovery, SentKind, Sink,
-    TimerAction, Token,
+    AckDelays, AckSummary, Content, Duration, Instant, LossSummary, MAX_CONTROL,
+    MAX_PACKET_THRESHOLD, MAX_REMEMBERED, MIN_PACKET_THRESHOLD, PacketNumber, ProtocolError,
+    Recovery, SentKind, Sink, TimerAction,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -34,19 +34,19 @@ struct Packet {
     size: usize,
     probe: bool,
     control: bool,
-    frames: Vec<Content>,
+    frames: Vec<Sample>,
 }
 
 /// The content of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Content {
+pub(super) enum Sample {
     /// Bytes of something, which several packets may carry in equal pieces.
     Bytes { of: u32, start: u64, end: u64 },
     /// Anything else. Probes repeat it if it `matters`.
     Other { number: u64, matters: bool },
 }
 
-impl Token for Content {
+impl Content for Sample {
     fn adjoin(&mut self, next: &Self) -> bool {
         match (self, *next) {
             (
@@ -88,9 +88,9 @@ impl Token for Content {
 }
 
 /// The frames of a packet follow from its number, so that mixed-up frames are noticed.
-fn frames_of(number: PacketNumber, count: u64) -> Vec<Content> {
+fn frames_of(number: PacketNumber, count: u64) -> Vec<Sample> {
     (0..count)
-        .map(|i| Content::Other {
+        .map(|i| Sample::Other {
             number: number.wrapping_mul(31) ^ i,
             matters: true,
         })
@@ -98,20 +98,20 @@ fn frames_of(number: PacketNumber, count: u64) -> Vec<Content> {
 }
 
 /// Returns `len` bytes at position `start`.
-fn part(start: u64, len: u64) -> Content {
+fn part(start: u64, len: u64) -> Sample {
     let end = start + len;
-    Content::Bytes { of: 7, start, end }
+    Sample::Bytes { of: 7, start, end }
 }
 
 /// Returns what each of the packets carried that were reported together.
 fn each(
     numbers: RangeInclusive<PacketNumber>,
-    frames: &[Content],
-) -> impl Iterator<Item = (PacketNumber, Vec<Content>)> {
+    frames: &[Sample],
+) -> impl Iterator<Item = (PacketNumber, Vec<Sample>)> {
     let count = numbers.end() - numbers.start() + 1;
     let (first, frames) = (*numbers.start(), frames.to_vec());
     numbers.map(move |number| match *frames {
-        [Content::Bytes { start, end, .. }] => {
+        [Sample::Bytes { start, end, .. }] => {
             assert!((end - start).is_multiple_of(count));
             let len = (end - start) / count;
             (number, vec![part(start + (number - first) * len, len)])
@@ -125,15 +125,15 @@ fn each(
 
 #[derive(Default)]
 struct Reports {
-    acked: Vec<(PacketNumber, Vec<Content>)>,
-    lost: Vec<(PacketNumber, Vec<Content>)>,
+    acked: Vec<(PacketNumber, Vec<Sample>)>,
+    lost: Vec<(PacketNumber, Vec<Sample>)>,
 }
 
-impl Sink<Content> for Reports {
-    fn acked(&mut self, numbers: RangeInclusive<PacketNumber>, frames: &[Content]) {
+impl Sink<Sample> for Reports {
+    fn acked(&mut self, numbers: RangeInclusive<PacketNumber>, frames: &[Sample]) {
         self.acked.extend(each(numbers, frames));
     }
-    fn lost(&mut self, numbers: RangeInclusive<PacketNumber>, frames: &[Content]) {
+    fn lost(&mut self, numbers: RangeInclusive<PacketNumber>, frames: &[Sample]) {
         self.lost.extend(each(numbers, frames));
     }
 }
@@ -152,7 +152,7 @@ impl Bytes<'_> {
 }
 
 struct World {
-    recovery: Recovery<Content>,
+    recovery: Recovery<Sample>,
     now: Instant,
     /// A packet declared lost arrived.
     late: bool,

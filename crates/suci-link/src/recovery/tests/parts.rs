@@ -4,7 +4,7 @@ use super::*;
 use core::ops::Range;
 
 /// Acknowledges every open position of a range.
-fn ack_through(sent_packets: &mut SentPackets<Content>, mut from: u64, through: u64) {
+fn ack_through(sent_packets: &mut SentPackets<Sample>, mut from: u64, through: u64) {
     while let Some(sent_range) = sent_packets.next_open(from, through) {
         sent_packets.acknowledge(&sent_range);
         from = sent_range.positions.end;
@@ -439,16 +439,16 @@ fn the_oldest_in_flight_is_found_past_the_resolved_ones() {
     assert_eq!(sent_packets.oldest_in_flight().unwrap().position, 4);
 }
 
-fn data(of: u32, start: u64, end: u64) -> Content {
-    Content::Bytes { of, start, end }
+fn data(of: u32, start: u64, end: u64) -> Sample {
+    Sample::Bytes { of, start, end }
 }
 
 /// The part of a batch that is found: positions and what they carried.
 fn found(
-    sent_packets: &SentPackets<Content>,
+    sent_packets: &SentPackets<Sample>,
     from: u64,
     through: u64,
-) -> Option<(Range<u64>, Content)> {
+) -> Option<(Range<u64>, Sample)> {
     let sent_range = sent_packets.next_open(from, through)?;
     let carried = *sent_packets.carried(&sent_range).first()?;
     Some((sent_range.positions, carried))

@@ -215,7 +215,7 @@ fn f04_a_probe_takes_the_place_of_the_oldest_packet_with_control() {
 fn probes_repeat_the_oldest_packets_that_carry_something() {
     let mut bench = Bench::measured();
     let (number, matters) = (7, false);
-    let nothing = Content::Other { number, matters };
+    let nothing = Sample::Other { number, matters };
     (1..=2).for_each(|number| bench.send(number, 200));
     bench.recovery.on_sent(3..=3, at(200), 60, DATA, &[nothing]);
     bench.recovery.on_sent(4..=4, at(200), 60, DATA, &[]);

@@ -2,7 +2,7 @@
 
 use suci_channels::message::{Outbox, SMALL, SentFrame};
 use suci_link::link::{PADDING_LIMIT, Recorded};
-use suci_link::recovery::Token;
+use suci_link::recovery::Content;
 use suci_link::train::Train;
 
 /// A packet is padded, and does not end its train, if only a message with a long user header did
@@ -10,15 +10,15 @@ use suci_link::train::Train;
 const _: () = assert!(PADDING_LIMIT == SMALL + 32);
 
 /// The result of [`write_data`].
-pub(crate) struct Written {
+pub(in crate::peer) struct Written {
     /// The packet cannot be padded any more.
-    pub(crate) closed: bool,
+    pub(in crate::peer) closed: bool,
     /// Bytes of messages that were sent before.
-    pub(crate) resent: u64,
+    pub(in crate::peer) resent: u64,
 }
 
 /// Writes messages of `outbox` until the packet has `size` bytes or no message may be sent.
-pub(crate) fn write_data(
+pub(in crate::peer) fn write_data(
     outbox: &mut Outbox,
     size: usize,
     train: &mut Train,

@@ -18,7 +18,7 @@ const FINAL_CLOSE_COPIES: u32 = 3;
 
 impl Peer {
     /// Writes the frames of messages that an INIT carries, as many as fit the smallest path.
-    pub(crate) fn write_ride(
+    pub(in crate::peer) fn write_ride(
         &mut self,
         now: Instant,
         ride: &mut Vec<u8>,

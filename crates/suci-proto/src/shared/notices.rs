@@ -1,4 +1,4 @@
-//! News that the program and the layers did not take yet.
+//! Notices that the program and the layers did not take yet.
 
 use super::Calls;
 use super::input::PortInput;
@@ -7,9 +7,9 @@ use suci_channels::port::{PORTS, Port, Ports};
 use suci_link::ranges::RangeSet;
 use suci_link::types::{ChannelId, NodeId, SessionNumber};
 
-/// News of all peers that the program and the layers did not take yet.
+/// Notices of all peers that the program and the layers did not take yet.
 #[derive(Debug, Default)]
-pub(crate) struct News {
+pub(crate) struct Notices {
     /// The ports at which layers take their input.
     ports: Ports,
     /// Peers with events for the program, each once.
@@ -35,7 +35,7 @@ pub(crate) struct News {
     pub(crate) inputs: [VecDeque<PortInput>; PORTS],
 }
 
-impl News {
+impl Notices {
     pub(super) fn new(ports: Ports) -> Self {
         Self {
             ports,
