@@ -295,6 +295,19 @@ impl RawEvent {
         event
     }
 
+    /// Returns the event of this kind about a message: its channel, number and cookie, and a reason.
+    fn delivery(kind: u32, node: u32, message: (u32, u64, u64, u64)) -> Self {
+        let (channel, number, cookie, reason) = message;
+        Self::with(kind, node, |it| {
+            it.delivery = DeliveryEvent {
+                number,
+                cookie,
+                reason,
+                channel,
+            };
+        })
+    }
+
     fn released(cookie: u64) -> Self {
         Self::with(kind::RELEASED, 0, |it| {
             it.released = ReleasedEvent { cookie }
@@ -350,28 +363,18 @@ impl RawEvent {
                 number,
                 token,
                 ..
-            } => Self::with(kind::DELIVERED, node, |it| {
-                it.delivery = DeliveryEvent {
-                    number,
-                    cookie: token,
-                    reason: 0,
-                    channel: channel.0,
-                };
-            }),
+            } => Self::delivery(kind::DELIVERED, node, (channel.0, number, token, 0)),
             Event::NotDelivered {
                 channel,
                 number,
                 token,
                 reason,
                 ..
-            } => Self::with(kind::NOT_DELIVERED, node, |it| {
-                it.delivery = DeliveryEvent {
-                    number,
-                    cookie: token,
-                    reason,
-                    channel: channel.0,
-                };
-            }),
+            } => Self::delivery(
+                kind::NOT_DELIVERED,
+                node,
+                (channel.0, number, token, reason),
+            ),
             Event::Writable { class, .. } => Self::with(kind::WRITABLE, node, |it| {
                 it.writable = WritableEvent {
                     priority_class: class,

@@ -1,18 +1,18 @@
 //! The ports at which the layers of the library take messages without the program.
 //!
 //! Steps to a new layer; `matching` is the template, `sockets` one with timers:
-//! 1. Its number and channels: [`Layer`] and [`ChannelId`] in `suci-link/src/types.rs`, its name for
-//!    files of public keys with it. Its [`Port`] here, unless it has no port as groups have none:
-//!    does it hear what becomes of peers, and which of its messages were refused? What becomes of
-//!    the last messages of a session is said in `suci-proto/src/peer/end.rs`.
+//! 1. Its number and channels: [`Layer`] and [`ChannelId`] in `suci-link/src/types.rs`, its name
+//!    for files of public keys with it. Its [`Port`] here, unless it has no port as groups have
+//!    none: does it hear what becomes of peers, and which of its messages were refused? What
+//!    becomes of the last messages of a session is said in `suci-proto/src/peer/end.rs`.
 //! 2. Its rules in a folder of `suci-layers`, without input and output, with a model and hostile
 //!    peers in its tests.
 //! 3. In `suci`: `driver/NAME.rs` serves the port. It must be called in `Driver::output`, since the
 //!    builder opens all ports and an input that nobody takes keeps the driver awake; its timers go
 //!    into `Driver::punctual_time`. Calls of `Node` and `SharedNode` go through one host trait, as
 //!    in `matching/host.rs`.
-//! 4. In `suci-sim`: a program (`src/NAME.rs`), an oracle, a profile, and their places in `node.rs`,
-//!    `world.rs`, `script.rs` and `options.rs`; a planted fault that the oracle finds
+//! 4. In `suci-sim`: a program (`src/NAME.rs`), an oracle, a profile, and their places in
+//!    `node.rs`, `world.rs`, `script.rs` and `options.rs`; a planted fault that the oracle finds
 //!    (`suci-link/src/plant.rs`).
 //! 5. `suci.h` with its table of Rust's methods, the list of words in `suci/src/security/key.rs`
 //!    and SECURITY.md, `docs/protocol-layers.md` with vectors, a decision, a fuzz target.

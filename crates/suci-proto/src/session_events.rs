@@ -64,8 +64,8 @@ impl SessionEvents {
                 !matches!(earlier, Event::Refused { reason: before, .. }
                     if before.denied_layer() == reason.denied_layer())
             }),
-            // Each side suspends once before it resumes; of the others there is one for each message
-            // of the program, channel or member, or they are kept elsewhere.
+            // Each side suspends once before it resumes; of the others there is one for each
+            // message of the program, channel or member, or they are kept elsewhere.
             Event::Suspended { .. }
             | Event::Resumed { .. }
             | Event::Ended { .. }

@@ -31,7 +31,7 @@ pub struct Outgoing {
     pub payload: Bytes,
     /// True if the program wants to hear of its delivery.
     pub notify: bool,
-    /// The program's own handle, returned in its [`Completion`]. Of sockets, the bytes of programs
+    /// The program's own handle, returned in its [`Completion`](super::Completion). Of sockets, the bytes of programs
     /// have 0: if they are not delivered, closing the node says so. Other messages of sockets only
     /// open, steer and end connections.
     pub token: u64,
@@ -71,7 +71,7 @@ pub struct SmallOutgoing<'a> {
     pub payload: &'a [u8],
     /// True if the program wants to hear of its delivery.
     pub notify: bool,
-    /// The program's own handle, returned in its [`Completion`].
+    /// The program's own handle, returned in its [`Completion`](super::Completion).
     pub token: u64,
 }
 

@@ -10,8 +10,7 @@ use suci_link::types::{ChannelId, MessageNumber};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SentFrame {
     /// Messages, or parts of them: the positions `start..end` of a channel, at least one. Positions
-    /// count the bytes of all its messages side by side
-    /// ([`SendSegment`](super::segment::SendSegment)).
+    /// count the bytes of all its messages side by side (`SendSegment`).
     Data {
         /// The channel.
         channel: ChannelId,

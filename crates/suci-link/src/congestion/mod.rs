@@ -4,11 +4,11 @@
 //! controllers, and [`ControllerChoice::make`] makes them.
 //!
 //! Steps to a new controller:
-//! 1. Implement [`Controller`] in a file of this folder: `fixed.rs` is the least of one, `cubic.rs` a
-//!    skeleton, `lan.rs` one that goes by delay. A controller has no clock and no
-//!    randomness. It uses only exactly rounded floating point (no `powf`, `exp`, `ln`); otherwise
-//!    seeds do not replay on other machines. Its pace is an upper bound: while the window is not
-//!    full, `link/cwnd_validation.rs` may lower it.
+//! 1. Implement [`Controller`] in a file of this folder: `fixed.rs` is the least of one, `cubic.rs`
+//!    a skeleton, `lan.rs` one that goes by delay. A controller has no clock and no randomness. It
+//!    uses only exactly rounded floating point (no `powf`, `exp`, `ln`); otherwise seeds do not
+//!    replay on other machines. Its pace is an upper bound: while the window is not full,
+//!    `link/cwnd_validation.rs` may lower it.
 //! 2. Name it in [`ControllerChoice`] and make it in [`ControllerChoice::make`].
 //! 3. Enter it in `CHOICES` of `tests/properties.rs`, which checks the bounds, and test it on the
 //!    simulated bottleneck of `tests/link.rs`. Lists of choices also stand in
@@ -16,9 +16,9 @@
 //!    `tests/src/bin/subject`.
 //! 4. Give it a number in the C library (`controller_code` and `controller` in
 //!    `suci-capi/src/options.rs`, `enum suci_controller` in `suci.h` and `man/suci_node_open.3`),
-//!    and a name in the Prolog binding (`bindings/prolog/c/values.c`) and in Python's (`settings.rs`,
-//!    `stats.rs`, `_suci.pyi` and `_events.py` in `bindings/python`). Let the simulator draw it (`controller` in
-//!    `suci-sim/src/steering.rs`), and `suci-ladder` too.
+//!    and a name in the Prolog binding (`bindings/prolog/c/values.c`) and in Python's
+//!    (`settings.rs`, `stats.rs`, `_suci.pyi` and `_events.py` in `bindings/python`). Let the
+//!    simulator draw it (`controller` in `suci-sim/src/steering.rs`), and `suci-ladder` too.
 //! 5. Describe it in `docs/decisions/15-congestion-control.md`.
 
 mod bbr;

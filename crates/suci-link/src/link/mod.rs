@@ -99,6 +99,14 @@ pub struct End {
     pub tag: u64,
 }
 
+impl End {
+    /// Returns the end of this index and tag.
+    #[must_use]
+    pub const fn of(index: u32, tag: u64) -> Self {
+        Self { index, tag }
+    }
+}
+
 /// The result of the handshake, from this side's view.
 #[derive(Debug)]
 pub struct Agreed<T> {

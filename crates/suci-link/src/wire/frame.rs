@@ -6,10 +6,10 @@
 //!    ([`Frame::extension`]) and whether it asks for an acknowledgement. The bit of the extension
 //!    stands in `tlv.rs`, which also lists what this node announces.
 //! 2. Its generator and the known types in `tests/frames.rs`.
-//! 3. Its content in `link/receive.rs` (`take_control`) or, for a session's, in `Consignee::on_frame`
-//!    (`suci-proto/src/peer/carried.rs`). What is due is written in `link/build.rs`, and
-//!    `link/fill.rs` (`wants_control`) says that a packet is wanted for it. If it must be repeated
-//!    when lost: `link/recorded.rs` and `link/fates.rs`.
+//! 3. Its content in `link/receive.rs` (`take_control`) or, for a session's, in
+//!    `Consignee::on_frame` (`suci-proto/src/peer/carried.rs`). What is due is written in
+//!    `link/build.rs`, and `link/fill.rs` (`wants_control`) says that a packet is wanted for it. If
+//!    it must be repeated when lost: `link/recorded.rs` and `link/fates.rs`.
 //! 4. The simulator reads packets by a parser of its own: `suci-sim/src/tap.rs`. Fuzzed worlds send
 //!    it only if an operation of `fuzz/fuzz_targets/world.rs` leads to it.
 //! 5. PROTOCOL.md (sections 3 and 4), and a vector in `docs/protocol-vectors.md`, which

@@ -537,7 +537,6 @@ impl Engine {
         // A stranger that is refused leaves nothing behind; a node of the book keeps its window.
         let same_epoch = peer.agree_epoch(init.incarnation, init.epoch);
         let local = peer.new_end(shared);
-        let first = beginning.numbers.first();
         let mut answer = Accept {
             target: peer.node,
             incarnation: shared.identity.incarnation,
@@ -548,6 +547,7 @@ impl Engine {
             grant: peer.first_grant(&mut beginning),
             params: peer.params(beginning.max_datagram, &shared.config),
         };
+        let first = beginning.numbers.first();
         let accepted = (shared.issuer()).accept(first, header.tag, &mut answer, opened);
         let Ok((bytes, keys)) = accepted else {
             // The initiator repeats its INIT.
@@ -565,10 +565,7 @@ impl Engine {
         }));
         let agreement = Agreement {
             local,
-            remote: End {
-                index: init.index,
-                tag: init.tag,
-            },
+            remote: End::of(init.index, init.tag),
             params: init.params.clone(),
             layers: answer.params.layers,
             grant: init.grant,

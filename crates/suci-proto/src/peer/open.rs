@@ -325,9 +325,8 @@ impl Peer {
             params,
             ride: &ride,
         };
-        let (token, keys_refused) = (attempt.opening.token(), attempt.keys_refused);
-        let first = beginning.numbers.first();
-        let made = (shared.issuer()).init(first, token, keys_refused, &mut init);
+        let (token, first) = (attempt.opening.token(), beginning.numbers.first());
+        let made = (shared.issuer()).init(first, token, attempt.keys_refused, &mut init);
         let (bytes, handshake) = match made {
             Ok((bytes, initiator)) => (bytes, Handshake(initiator)),
             Err(error) => {
