@@ -58,6 +58,9 @@ pub(crate) enum Command {
     /// Say what this machine offers nodes, and what keeps them from working well
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorArgs),
+    /// Say which launcher started this process, and which node it would open
+    #[command(after_help = ENV_EXAMPLES)]
+    Env(EnvArgs),
     /// Make the key of a cluster, in a new file
     #[command(after_help = KEYGEN_EXAMPLES)]
     Keygen(KeygenArgs),
@@ -84,6 +87,7 @@ impl Command {
             Self::Stat(_) => "suci stat",
             Self::Top(_) => "suci top",
             Self::Doctor(_) => "suci doctor",
+            Self::Env(_) => "suci env",
             Self::Keygen(_) => "suci keygen",
             Self::Key(_) => "suci key",
             Self::Completions(_) => "suci completions",
@@ -115,6 +119,7 @@ impl Command {
             | Self::Stat(_)
             | Self::Top(_)
             | Self::Doctor(_)
+            | Self::Env(_)
             | Self::Keygen(_)
             | Self::Key(_)
             | Self::Completions(_) => true,
@@ -145,6 +150,14 @@ one fails and is not started again, those hear it, too, that had not talked with
 shows nothing: a process that starts late, or is stopped in a debugger, is Event::Quiet, and the
 others wait for it.
 
+With --hosts the processes run on other machines: host a has the first, b the next. ssh must reach
+each host without a question, and find this command there at the same path, or --copy brings it.
+Every process starts in this directory, has the variables of this environment that begin with SUCI_,
+and no standard input. Messages are encrypted by a key that is made for the run and goes through
+ssh. Lines of output have the process's number in front. A host that ssh loses counts as the failure
+of all its processes; processes whose launcher is lost are killed. Processes that start again do so
+on their host.
+
 The exit status is that of the process that failed first and was not started again, 128 + n if
 signal n killed it. With --tolerate-failures it is the number of processes that failed and were
 not started again, 101 if more than 100; a line names them. A failure is an exit status other
@@ -158,15 +171,20 @@ Examples:
   suci run -n 4 --tag-output --kill-on-failure -- ./my-program
   suci run -n 4 --restart=5 --tolerate-failures ./my-program
   suci run -n 4 --faults loss=0.05,reorder=0.1,seed=7 ./my-program
+  suci run --hosts a:4,b:4 ./my-program
+  suci run --host-file hosts --ssh \"ssh -p 2222\" --copy ./my-program
   suci run -n 2 suci ping --count 5";
 
 /// The arguments of `suci run`.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
-    /// How many processes
+    /// How many processes; with hosts, as many as these take by default
     #[arg(short = 'n', long = "processes", value_name = "N",
+          required_unless_present_any = ["hosts", "host_file", "agent"],
           value_parser = whole::<u32>(1, MAX_PROCESSES), allow_negative_numbers = true)]
-    pub(crate) processes: u32,
+    pub(crate) processes: Option<u32>,
+    #[command(flatten)]
+    pub(crate) hosts: HostArgs,
     /// Put the number of the process in front of each line it prints
     #[arg(long)]
     pub(crate) tag_output: bool,
@@ -196,7 +214,7 @@ pub(crate) struct RunArgs {
     pub(crate) faults: Option<String>,
     /// The program and its arguments
     #[arg(
-        required = true,
+        required_unless_present = "agent",
         trailing_var_arg = true,
         value_name = "PROGRAM",
         value_hint = ValueHint::CommandWithArguments
@@ -208,6 +226,27 @@ pub(crate) struct RunArgs {
     /// Started for another command, whose processes listen with TCP at their addresses, too
     #[arg(skip)]
     pub(crate) keeps_tcp_ports: bool,
+}
+
+/// Where `suci run` starts processes, if not on this machine.
+#[derive(Debug, Default, Args)]
+pub(crate) struct HostArgs {
+    /// Start the processes on these hosts by ssh, as many on each as stands behind the colon
+    #[arg(long, value_name = "HOST[:N]", value_delimiter = ',',
+          conflicts_with_all = ["host_file", "address"])]
+    pub(crate) hosts: Vec<String>,
+    /// The same from a file: a host in each line, and how many (HOST, HOST N, HOST slots=N)
+    #[arg(long, value_name = "FILE", conflicts_with = "address", value_hint = ValueHint::FilePath)]
+    pub(crate) host_file: Option<PathBuf>,
+    /// The command that reaches hosts, with its options
+    #[arg(long, value_name = "COMMAND", default_value = "ssh")]
+    pub(crate) ssh: String,
+    /// Copy this command, and the program if it is a file, to each host first (~/.cache/suci)
+    #[arg(long)]
+    pub(crate) copy: bool,
+    /// The part of suci run on a host; another one writes to its standard input
+    #[arg(long, hide = true)]
+    pub(crate) agent: bool,
 }
 
 const PING_EXAMPLES: &str = "\
@@ -359,6 +398,26 @@ Examples:
 /// The arguments of `suci doctor`.
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
+    /// One JSON object instead of text
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+const ENV_EXAMPLES: &str = "\
+Start it in the place of a program, by the same launcher and with as many processes. Each prints the
+launchers that a program looks for, in this order, with their variables: used, there (an earlier one
+counts), broken (what is missing or wrong, and the remedy) or absent. Then it opens the node that a
+program would, and prints its number, its address and all others; or why no node can be opened, and
+the exit status is 1.
+
+Examples:
+  suci run -n 2 suci env
+  srun -n 8 suci env
+  mpiexec -n 4 suci env --json | jq -r '.node.id'";
+
+/// The arguments of `suci env`.
+#[derive(Debug, Args)]
+pub(crate) struct EnvArgs {
     /// One JSON object instead of text
     #[arg(long)]
     pub(crate) json: bool,

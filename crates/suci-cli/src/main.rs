@@ -6,6 +6,7 @@ mod closed;
 mod completions;
 mod demo;
 mod doctor;
+mod environment;
 mod error;
 mod key;
 mod log;
@@ -60,6 +61,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Stat(args) => stat::run(args),
         Command::Top(args) => top::run(args),
         Command::Doctor(args) => doctor::run(args),
+        Command::Env(args) => environment::run(args),
         Command::Keygen(args) => key::keygen(args),
         Command::Key(args) => key::run(args),
         Command::Completions(args) => completions::run(args),

@@ -142,9 +142,9 @@ fn from_book(args: &PingArgs, file: &Path, id: NodeId) -> Result<ExitCode> {
     finish(node)
 }
 
-/// Runs under `suci run`: node 0 pings the others in turn.
+/// Runs under `suci run` or another launcher: node 0 pings the others in turn.
 fn launched(args: &PingArgs) -> Result<ExitCode> {
-    if std::env::var_os(suci::env::ID).is_none() {
+    if suci::env::id()?.is_none() {
         let remedy = "name an address, or --listen ADDR to answer, or use suci run";
         return Err(Failure::new(format!("whom to ping is missing: {remedy}")));
     }

@@ -25,7 +25,7 @@ const LOOK: Duration = Duration::from_millis(500);
 
 /// Runs this node's part.
 pub(crate) fn run(args: &DemoArgs) -> Result<ExitCode> {
-    if std::env::var_os(suci::env::ID).is_none() {
+    if suci::env::id()?.is_none() {
         return Err(Failure::new(
             "this is a program for suci run: suci run -n 4 suci demo",
         ));

@@ -24,7 +24,7 @@ use std::process::ExitCode;
 
 use suci::{AddressBook, NodeId};
 
-use crate::args::{PerfArgs, RunArgs};
+use crate::args::{HostArgs, PerfArgs, RunArgs};
 use crate::error::{Context, Failure, Result};
 
 /// Measures, or serves.
@@ -48,7 +48,8 @@ fn launch(args: &PerfArgs) -> Result<ExitCode> {
     let all = args.workload.is_empty() || args.workload.iter().any(|it| it.is_to_all());
     let servers = if all { args.receivers } else { 1 };
     crate::run::run(&RunArgs {
-        processes: servers.saturating_add(1),
+        processes: Some(servers.saturating_add(1)),
+        hosts: HostArgs::default(),
         tag_output: false,
         kill_on_failure: true,
         restart: None,

@@ -27,6 +27,10 @@ pub(super) struct ChildEnvironment<'a> {
     pub(super) key: Option<&'a OwnedFd>,
     /// It has no key, whatever the environment names.
     pub(super) plain: bool,
+    /// It may read the launcher's standard input.
+    pub(super) has_input: bool,
+    /// Further variables.
+    pub(super) variables: &'a [(String, String)],
 }
 
 /// A program that could not be started.
@@ -78,8 +82,10 @@ impl Child {
         let pipe = notices.pipe_for(id);
         let (told, outbox) = pipe.map_err(|error| lacking("pipe", id, &error))?;
         let mut command = Command::new(name);
+        let variables = environment.variables.iter();
         command
             .args(args)
+            .envs(variables.map(|(name, value)| (name, value)))
             .env("SUCI_ID", environment.id.to_string())
             .env("SUCI_SIZE", environment.size.to_string())
             .env("SUCI_FD", socket.as_raw_fd().to_string())
@@ -108,7 +114,7 @@ impl Child {
             command.env(variable, memory::path(&file));
             inherited.push(file);
         }
-        if environment.id > 0 {
+        if !environment.has_input {
             // Several readers of one input would each get a random part of it.
             command.stdin(Stdio::null());
         }

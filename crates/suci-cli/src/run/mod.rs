@@ -1,4 +1,5 @@
-//! `suci run`: local processes that know each other.
+//! `suci run`: processes that know each other, on this machine, or by an [agent] on each of several
+//! [hosts].
 //!
 //! The launcher binds every socket itself and hands each process its own, already bound. Another
 //! process could take a port that is only looked up and then bound again.
@@ -12,7 +13,10 @@
 //! every child of the launcher, also those that it did not start: as the first process of a
 //! container it gets the orphans of all others.
 
+mod agent;
 mod child;
+mod hostlist;
+mod hosts;
 mod key;
 mod memory;
 mod notices;
@@ -38,7 +42,13 @@ use crate::signals::{Caught, ChildSignal, Signals};
 
 /// Runs until every process has ended.
 pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
+    if args.hosts.agent {
+        return agent::run();
+    }
     check_restart(args)?;
+    if !args.hosts.hosts.is_empty() || args.hosts.host_file.is_some() {
+        return hosts::run(args);
+    }
     let signals = Signals::catch()?;
     let child_signal = ChildSignal::catch()?;
     let Reserved {
@@ -50,28 +60,17 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
         true => None,
         false => key::for_processes(args.address)?,
     };
-    let mut launch = Launch::new(args, (book, key), child_signal, &sockets)?;
-    for (id, socket) in (0..).zip(sockets) {
-        if let Err(refused) = launch.start(id, socket)? {
-            launch.kill();
-            launch.wait(&signals)?;
-            tell(format_args!("suci run: {}", refused.message));
-            return Ok(ExitCode::from(refused.status));
-        }
-    }
-    // A signal from the terminal did not reach processes that were not there yet. The others may
-    // get it twice.
-    for Caught { signal, .. } in signals.take() {
-        let by_kernel = false;
-        launch.pass_on(Caught { signal, by_kernel });
-    }
-    launch.wait(&signals)?;
-    let status = launch.status();
-    if let Err(failure) = launch.tags.finish(|| !signals.take().is_empty()) {
-        tell(format_args!("suci run: {failure}"));
-        return Ok(ExitCode::from(if status == 0 { 1 } else { status }));
-    }
-    Ok(ExitCode::from(status))
+    let size = args.processes.unwrap_or(0);
+    let nodes = Nodes { first: 0, size };
+    let launch = Launch::new(args, nodes, (book, key), child_signal, &sockets)?;
+    launch.run(sockets, &signals)
+}
+
+/// The nodes of a launch, from 0 on, and the first of those on this machine.
+#[derive(Clone, Copy, Debug)]
+struct Nodes {
+    first: u32,
+    size: u32,
 }
 
 /// Refuses `--restart 3 program`, where 3 would be the program: the number may be left out, so it
@@ -111,9 +110,14 @@ const NAMED: usize = 20;
 /// The exit status where more than 100 processes failed, as GNU parallel has it.
 const MANY_FAILED: u8 = 101;
 
-/// The processes and their states.
+/// The processes of this machine and their states.
 struct Launch<'a> {
     args: &'a RunArgs,
+    nodes: Nodes,
+    /// The launcher of all hosts, if this one serves a host.
+    agent: Option<agent::Link>,
+    /// Further variables of the processes.
+    variables: Vec<(String, String)>,
     book: OwnedFd,
     /// The key of this run, if the launcher made one.
     key: Option<OwnedFd>,
@@ -138,6 +142,7 @@ struct Launch<'a> {
 impl<'a> Launch<'a> {
     fn new(
         args: &'a RunArgs,
+        nodes: Nodes,
         (book, key): (OwnedFd, Option<OwnedFd>),
         child_signal: ChildSignal,
         sockets: &[UdpSocket],
@@ -146,13 +151,16 @@ impl<'a> Launch<'a> {
         let addresses: std::io::Result<Vec<_>> = addresses.collect();
         Ok(Self {
             args,
+            nodes,
+            agent: None,
+            variables: Vec::new(),
             book,
             key,
             child_signal,
             addresses: addresses.context("a socket's address")?,
             restarts: vec![0; sockets.len()],
             children: Vec::new(),
-            notices: Notices::new(args.processes),
+            notices: Notices::new(nodes.size),
             tags: tag::Tags::default(),
             first_failure: None,
             failed: BTreeSet::new(),
@@ -162,15 +170,42 @@ impl<'a> Launch<'a> {
         })
     }
 
+    /// Starts all, and waits until they have ended.
+    fn run(mut self, sockets: Vec<UdpSocket>, signals: &Signals) -> Result<ExitCode> {
+        for (id, socket) in (self.nodes.first..).zip(sockets) {
+            if let Err(refused) = self.start(id, socket)? {
+                self.kill();
+                self.wait(signals)?;
+                tell(format_args!("suci run: {}", refused.message));
+                return Ok(ExitCode::from(refused.status));
+            }
+        }
+        // A signal from the terminal did not reach processes that were not there yet. The others
+        // may get it twice.
+        for Caught { signal, .. } in signals.take() {
+            let by_kernel = false;
+            self.pass_on(Caught { signal, by_kernel });
+        }
+        self.wait(signals)?;
+        let status = self.status();
+        if let Err(failure) = self.tags.finish(|| !signals.take().is_empty()) {
+            tell(format_args!("suci run: {failure}"));
+            return Ok(ExitCode::from(if status == 0 { 1 } else { status }));
+        }
+        Ok(ExitCode::from(status))
+    }
+
     /// Starts process `id` with its socket.
     fn start(&mut self, id: u32, socket: UdpSocket) -> Result<Result<(), Refused>> {
         let environment = child::ChildEnvironment {
             id,
-            size: self.args.processes,
+            size: self.nodes.size,
             book: &self.book,
             faults: self.args.faults.as_deref(),
             key: self.key.as_ref(),
             plain: self.args.plain,
+            has_input: id == 0 && self.agent.is_none(),
+            variables: &self.variables,
         };
         let (program, piped) = (&self.args.program, self.args.tag_output);
         let mut child = match Child::start(program, &environment, socket, &self.notices, piped) {
@@ -191,11 +226,39 @@ impl<'a> Launch<'a> {
             for caught in caught {
                 self.pass_on(caught);
             }
+            self.obey();
             if ended {
                 self.reap()?;
             }
         }
         Ok(())
+    }
+
+    /// Does what the launcher of all hosts says.
+    fn obey(&mut self) {
+        let orders = self
+            .agent
+            .as_ref()
+            .map(agent::Link::take)
+            .unwrap_or_default();
+        for order in orders {
+            match order {
+                agent::Order::Ended(id, end) => self.notices.add(id, end),
+                agent::Order::Signal(signal) => self.pass_on(Caught {
+                    signal,
+                    by_kernel: false,
+                }),
+                agent::Order::Kill => self.kill(),
+            }
+        }
+    }
+
+    /// Tells all processes that `id` has ended; with the status of a failure.
+    fn tell_end(&mut self, id: u32, end: ProcessEnd, status: u8) {
+        self.notices.add(id, end);
+        if self.agent.is_some() {
+            agent::tell_end(id, end, status);
+        }
     }
 
     /// Returns the exit status of the whole. Names those that failed, if failures are tolerated.
@@ -207,7 +270,7 @@ impl<'a> Launch<'a> {
         if count > 0 {
             let named: Vec<_> = self.failed.iter().take(NAMED).map(u32::to_string).collect();
             let more = if count > NAMED { ", ..." } else { "" };
-            let (size, named) = (self.args.processes, named.join(", "));
+            let (size, named) = (self.nodes.size, named.join(", "));
             tell(format_args!(
                 "suci run: {count} of {size} processes failed: {named}{more}"
             ));
@@ -219,7 +282,8 @@ impl<'a> Launch<'a> {
     /// processes.
     fn sleep(&mut self, signals: &Signals) -> Result<(Vec<Caught>, bool)> {
         let ends = PollFd::new(self.child_signal.pipe(), PollFlags::IN);
-        let pipes = signals.pipes();
+        let orders = self.agent.iter().map(agent::Link::pipe);
+        let pipes = signals.pipes().chain(orders);
         let pipes = pipes.map(|pipe| PollFd::new(pipe, PollFlags::IN));
         let outboxes = self.children.iter().map(Child::outbox).enumerate();
         let waiting = outboxes.filter_map(|(at, outbox)| Some((at, outbox.wants(&self.notices)?)));
@@ -282,7 +346,7 @@ impl<'a> Launch<'a> {
             };
             let id = self.children.swap_remove(at).id();
             match child::judge(status) {
-                End::Well => self.notices.add(id, ProcessEnd::Finished),
+                End::Well => self.tell_end(id, ProcessEnd::Finished, 0),
                 End::Failed {
                     status,
                     how,
@@ -307,7 +371,7 @@ impl<'a> Launch<'a> {
             Some(_) => ProcessEnd::Replaced,
             None => ProcessEnd::Failed,
         };
-        self.notices.add(id, end);
+        self.tell_end(id, end, failed.status);
         let is_known = match failed.signal {
             Some(signal) => self.killed && signal == Signal::KILL.as_raw(),
             None => self.args.explained,
@@ -332,7 +396,7 @@ impl<'a> Launch<'a> {
         ));
         if let Err(Refused { message, status }) = refused {
             tell(format_args!("suci run: process {id}: {message}"));
-            self.notices.add(id, ProcessEnd::Failed);
+            self.tell_end(id, ProcessEnd::Failed, status);
             self.count_failure(id, status);
         }
         Ok(())
@@ -342,7 +406,8 @@ impl<'a> Launch<'a> {
     /// many.
     fn take_restart(&mut self, id: u32) -> Option<(u32, u32)> {
         let most = self.args.restart.filter(|_| !self.ending)?;
-        let count = self.restarts.get_mut(usize::try_from(id).ok()?)?;
+        let index = usize::try_from(id.checked_sub(self.nodes.first)?).ok()?;
+        let count = self.restarts.get_mut(index)?;
         (*count < most).then(|| {
             *count += 1;
             (*count, most)
@@ -351,7 +416,8 @@ impl<'a> Launch<'a> {
 
     /// Returns a socket at the address of process `id`, which has ended.
     fn bind_again(&self, id: u32) -> Result<UdpSocket, Refused> {
-        let index = usize::try_from(id).ok();
+        let index = id.checked_sub(self.nodes.first);
+        let index = index.and_then(|index| usize::try_from(index).ok());
         let address = index.and_then(|index| self.addresses.get(index));
         let bound = address.map(UdpSocket::bind).unwrap_or_else(|| {
             let unknown = std::io::ErrorKind::AddrNotAvailable;

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, UdpSocket};
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
@@ -25,11 +26,9 @@ pub(super) struct Reserved {
 
 /// Binds a socket for each process, and writes the book that names them.
 pub(super) fn reserve(args: &RunArgs) -> Result<Reserved> {
-    let (mut text, mut sockets, mut tcp_ports) = (String::new(), Vec::new(), Vec::new());
     let ip = args.address;
-    check_arrival(ip).map_err(|error| no_socket(ip, 0, &error))?;
-    for id in 0..args.processes {
-        let (socket, tcp) = free_port(ip).map_err(|error| no_socket(ip, id, &error))?;
+    let (mut text, mut sockets, mut tcp_ports) = (String::new(), Vec::new(), Vec::new());
+    for (id, (socket, tcp)) in (0_u32..).zip(bind_all(ip, 0..args.processes.unwrap_or(0))?) {
         let address = socket.local_addr().context("a socket's address")?;
         // Writing into a string cannot fail.
         let _ = writeln!(text, "{id} {address}");
@@ -43,6 +42,13 @@ pub(super) fn reserve(args: &RunArgs) -> Result<Reserved> {
         sockets,
         tcp_ports,
     })
+}
+
+/// Binds a socket at `ip` for each of these processes, and keeps the same ports of TCP.
+pub(super) fn bind_all(ip: IpAddr, ids: Range<u32>) -> Result<Vec<(UdpSocket, OwnedFd)>> {
+    check_arrival(ip).map_err(|error| no_socket(ip, ids.start, &error))?;
+    let bind = |id| free_port(ip).map_err(|error| no_socket(ip, id, &error));
+    ids.map(bind).collect()
 }
 
 /// Says why process `id` gets no socket at `ip`, and the remedy of that cause.

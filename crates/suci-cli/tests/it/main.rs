@@ -5,6 +5,8 @@ mod cat;
 mod completions;
 mod container;
 mod doctor;
+mod environment;
+mod hosts;
 mod key;
 mod listen;
 mod man;

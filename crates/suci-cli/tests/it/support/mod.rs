@@ -41,6 +41,13 @@ pub(crate) fn program(name: &str) -> Command {
         "SUCI_NOTICES",
         "SUCI_RMEM_MAX",
         "SUCI_SHARED_MEMORY",
+        "PMIX_RANK",
+        "PMI_FD",
+        "PMI_PORT",
+        "PMI_RANK",
+        "SLURM_PROCID",
+        "JOB_COMPLETION_INDEX",
+        "OMPI_COMM_WORLD_RANK",
     ] {
         command.env_remove(name);
     }
