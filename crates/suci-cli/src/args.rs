@@ -788,7 +788,7 @@ mod tests {
             "suci run -n=2 true -v",
             "suci run -n 2 -- true -v",
         ] {
-            assert_eq!(run(line), Ok((2, program(&["true", "-v"]))), "{line}");
+            assert_eq!(run(line), Ok((Some(2), program(&["true", "-v"]))), "{line}");
         }
         for (line, part) in [
             ("suci run -n 2 --tag true", "--tag-output"),

@@ -39,6 +39,10 @@ const NOT_RUN: &[(&str, &str)] = &[
         "suci stat 4711",
         "goes on until interrupted; the tests of suci-cli run it",
     ),
+    (
+        "suci run --host",
+        "needs other hosts; the tests of suci-cli have a command in the place of ssh",
+    ),
     ("sysctl -w", "changes the machine"),
     (
         "# Kubernetes",

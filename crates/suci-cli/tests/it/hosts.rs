@@ -9,12 +9,12 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use tempfile::TempDir;
 
 /// A folder with a command that runs what `ssh HOST COMMAND` would on this machine, for the hosts
-/// `a` and `b` alone.
+/// `a` and `b` alone. As a server does, it lets the command hear the signals that ssh ignores.
 fn scene() -> (TempDir, String) {
     let dir = TempDir::with_prefix("suci-hosts-").unwrap();
     let ssh = dir.path().join("reach");
     let script = "#!/bin/sh\ncase $1 in a | b) ;; *) echo \"no host $1\" >&2; exit 255 ;; esac\n\
-        cd /; exec sh -c \"exec $2\"\n";
+        cd /; exec env --default-signal=HUP,INT sh -c \"exec $2\"\n";
     std::fs::write(&ssh, script).unwrap();
     std::fs::set_permissions(&ssh, std::fs::Permissions::from_mode(0o755)).unwrap();
     let ssh = ssh.display().to_string();
@@ -64,7 +64,7 @@ fn processes_of_all_hosts_reach_each_other() {
 fn processes_have_the_directory_the_variables_and_no_input() {
     let (dir, ssh) = scene();
     let script = "pwd; echo $SUCI_ID of $SUCI_SIZE; echo rmem $SUCI_RMEM_MAX; wc -c; \
-        wc -l < $SUCI_BOOK; wc -l < $SUCI_KEY_FILE";
+        wc -l < $SUCI_BOOK; test -s $SUCI_KEY_FILE && echo sealed";
     let mut command = run(&ssh, &["-n", "3", "sh", "-c", script]);
     let command = command
         .current_dir(dir.path())
@@ -79,7 +79,7 @@ fn processes_have_the_directory_the_variables_and_no_input() {
         let place = format!("{id} of 3");
         assert_eq!(
             lines(&text, id),
-            [&here, &place, "rmem 212992", "0", "3", "1"],
+            [&here, &place, "rmem 212992", "0", "3", "sealed"],
             "{}",
             errors(&out)
         );
