@@ -36,11 +36,12 @@ fi
 if [ "$(id -u)" = 0 ] && [ -x /usr/sbin/slurmctld ] && [ -x /usr/sbin/slurmd ]; then
     "$suci" keygen "$dir/key" > /dev/null
     if "$here/slurm.sh" start "$dir/slurm"; then
-        at() { "$here/slurm.sh" run "$dir/slurm" "$@"; }
-        try "Slurm, pmi2" 8 at srun --mpi=pmi2 -N 4 -n 8
-        try "Slurm, pmix" 8 at srun --mpi=pmix -N 4 -n 8
+        at=("$here/slurm.sh" run "$dir/slurm")
+        try "Slurm, pmi2" 8 "${at[@]}" srun --mpi=pmi2 -N 4 -n 8
+        try "Slurm, pmix" 8 "${at[@]}" srun --mpi=pmix -N 4 -n 8
         for order in block cyclic plane=2; do
-            try "Slurm, none, $order" 8 at env SUCI_KEY_FILE="$dir/key" srun --mpi=none -m $order -N 4 -n 8
+            try "Slurm, none, $order" 8 "${at[@]}" env \
+                SUCI_KEY_FILE="$dir/key" srun --mpi=none -m $order -N 4 -n 8
         done
     else
         failed=1

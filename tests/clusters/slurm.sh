@@ -61,9 +61,13 @@ run() {
 
 stop() {
     for file in "$dir"/n?.pid "$dir/ctl.pid" "$dir/munged.pid"; do
-        if [ -s "$file" ]; then kill "$(cat "$file")" 2>/dev/null || true; fi
+        [ -s "$file" ] || continue
+        pid=$(cat "$file")
+        kill "$pid" 2>/dev/null || continue
+        # A slurmd ends its steps first.
+        for _ in $(seq 50); do kill -0 "$pid" 2>/dev/null || break; sleep 0.2; done
+        kill -KILL "$pid" 2>/dev/null || true
     done
-    sleep 1
     for space in $spaces; do ip netns del "$space" 2>/dev/null || true; done
 }
 
