@@ -295,7 +295,7 @@ impl RawEvent {
         event
     }
 
-    /// Returns the event of this kind about a message: its channel, number and cookie, and a reason.
+    /// Returns the event of this kind about a message: its channel, number, cookie, and a reason.
     fn delivery(kind: u32, node: u32, message: (u32, u64, u64, u64)) -> Self {
         let (channel, number, cookie, reason) = message;
         Self::with(kind, node, |it| {

@@ -209,8 +209,8 @@ fn calls(guarded: &Path, rounds: u64) -> Result<BTreeMap<(Function, Function), u
     }
 }
 
-/// Reads what callgrind wrote: `fl=` and `fn=` name a file and a function; `cfi=` (unless it is the
-/// same as that of the present line, which `fi=` and `fe=` change) and `cfn=` those of a callee, and
+/// Reads what callgrind wrote: `fl=` and `fn=` name a file and a function; `cfi=` (unless it is
+/// that of the present line, which `fi=` and `fe=` change) and `cfn=` those of a callee, and
 /// `calls=` how often it was called.
 fn calls_in(profile: &str) -> BTreeMap<(Function, Function), u64> {
     let mut calls = BTreeMap::new();

@@ -31,9 +31,9 @@ pub struct Outgoing {
     pub payload: Bytes,
     /// True if the program wants to hear of its delivery.
     pub notify: bool,
-    /// The program's own handle, returned in its [`Completion`](super::Completion). Of sockets, the bytes of programs
-    /// have 0: if they are not delivered, closing the node says so. Other messages of sockets only
-    /// open, steer and end connections.
+    /// The program's own handle, returned in its [`Completion`](super::Completion). Of sockets, the
+    /// bytes of programs have 0: if they are not delivered, closing the node says so. Other
+    /// messages of sockets only open, steer and end connections.
     pub token: u64,
     /// Longest time in the queue. If no byte of the message was sent by then, it is cancelled. The
     /// time counts from the call of `Engine::send` that accepts it.

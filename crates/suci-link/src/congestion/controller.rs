@@ -76,7 +76,7 @@ pub struct CongestionEvent {
 /// Every call is O(1), does not block and allocates nothing. Given the same calls, every controller
 /// must decide the same on every machine. After any calls in any order its window is at least two
 /// packets and at most 2^36 bytes, and its pace more than 0. It does not grow while the window is
-/// not [in use](AckSample::is_in_use).
+/// not in use (`AckSample::is_in_use`).
 pub trait Controller: Send + Debug {
     /// Notes that a packet of `bytes` that counts towards the window was sent; `in_flight` includes
     /// it.

@@ -8,7 +8,7 @@ use crate::time::Instant;
 use crate::types::PacketNumber;
 use crate::wire::{Blocked, EXTENSION_MODE, Frame, Mode};
 
-/// Most bytes of a frame's head, but for the first one of a message.
+/// Maximum bytes of a frame's head, but for the first one of a message.
 const HEAD: usize = 24;
 
 impl<T: Content> Link<T> {
@@ -61,8 +61,8 @@ impl<T: Content> Link<T> {
     /// once:
     ///
     /// * a probe is due;
-    /// * a quarter of the window (an eighth in Response mode) was sent since a PING or an ACK, unless
-    ///   the packet belongs to an exchange;
+    /// * a quarter of the window (an eighth in Response mode) was sent since a PING or an ACK,
+    ///   unless the packet belongs to an exchange;
     /// * no more packets can follow until an answer arrives, because credit or window is used up
     ///   (in Throughput mode the window does not count while a PING is unanswered).
     ///

@@ -232,7 +232,7 @@ pub struct Link<T> {
     /// Bytes of packets with messages since the last PING sent or acknowledgement received. Below 0
     /// are those that an [exchange](Link::begin_exchange) may send besides.
     since_ping: i64,
-    /// The peer sent a message since packets of messages last began to leave with nothing in flight.
+    /// The peer sent a message since messages last began to leave with nothing in flight.
     answered: bool,
     /// When the last packet with a PING was sent, until it or a later one is acknowledged.
     pub pinged_at: Option<Instant>,

@@ -61,7 +61,7 @@ pub(crate) fn hello(from: Identity, target: NodeId, token: u64) -> Vec<u8> {
 /// The bytes of an INIT, and in sealed mode the state of its handshake.
 type InitPacket = (Vec<u8>, Option<Box<dyn Initiator>>);
 
-/// What packets of the handshake are made with: the node's ID and keys.
+/// The node's ID and keys, with which packets of the handshake are made.
 #[derive(Clone, Copy)]
 pub(crate) struct Issuer<'a> {
     pub(crate) node: NodeId,

@@ -1,5 +1,5 @@
-//! What the program takes of a peer, in order: the messages of ended sessions, then their ends, then
-//! messages and events of the present one; and the engine's list of peers with events.
+//! The messages and events of a peer as the program takes them: those of ended sessions, their
+//! ends, then those of the present session; and the engine's list of peers with events.
 
 use super::Peer;
 use super::event_queue::{EventQueue, MAX_UNREAD};
