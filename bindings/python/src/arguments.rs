@@ -59,6 +59,10 @@ pub(crate) fn channel(value: &Bound<'_, PyAny>, what: &str) -> PyResult<ChannelI
     small(value, what, "a channel", ChannelId::LAST_USER.0).map(ChannelId)
 }
 
+pub(crate) fn number32(value: &Bound<'_, PyAny>, what: &str) -> PyResult<u32> {
+    small(value, what, "a number", u32::MAX)
+}
+
 pub(crate) fn word(value: &Bound<'_, PyAny>, what: &str) -> PyResult<u64> {
     number(value, what, "a number", u64::MAX)
 }

@@ -207,6 +207,24 @@ impl HeldBuffer {
         Self(NonNull::from(held))
     }
 
+    /// Holds memory that Suci reads.
+    pub(crate) fn readable(object: &Bound<'_, PyAny>, what: &str) -> PyResult<Self> {
+        View::of(object, what, false).map(Self::new)
+    }
+
+    /// The format of its elements (`B` if the exporter names none), and their size.
+    pub(crate) fn format(&self) -> (String, usize) {
+        // SAFETY: the pointer is valid until the drop.
+        let view = unsafe { &self.0.as_ref().view };
+        if view.format.is_null() {
+            return (String::from("B"), 1);
+        }
+        // SAFETY: the exporter gave a string that lives as long as the view.
+        let format = unsafe { CStr::from_ptr(view.format) };
+        let size = usize::try_from(view.itemsize).unwrap_or(0).max(1);
+        (format.to_string_lossy().into_owned(), size)
+    }
+
     /// Holds memory that Suci fills.
     pub(crate) fn writable(object: &Bound<'_, PyAny>, what: &str) -> PyResult<Self> {
         View::of(object, what, true).map(Self::new)

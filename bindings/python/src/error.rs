@@ -5,6 +5,45 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyModule};
 use suci::Error;
+use suci::group::GroupError;
+
+/// Why a call failed.
+pub(crate) enum Failure {
+    Node(Error),
+    Group(GroupError),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Node(error)
+    }
+}
+
+impl From<GroupError> for Failure {
+    fn from(error: GroupError) -> Self {
+        match error {
+            GroupError::Node(error) => Self::Node(error),
+            error => Self::Group(error),
+        }
+    }
+}
+
+impl Failure {
+    /// The exception that says it.
+    pub(crate) fn raise(self, py: Python<'_>) -> PyErr {
+        let error = match self {
+            Self::Node(error) => return raise(py, &error),
+            Self::Group(error) => error,
+        };
+        let node = match error {
+            GroupError::Member { node, .. } => Some(node.0),
+            _ => None,
+        };
+        exception(py, "GroupError", &error.to_string(), |with| {
+            with.set_item("node", node)
+        })
+    }
+}
 
 /// The Python module `name`, imported once.
 pub(crate) fn module<'py>(

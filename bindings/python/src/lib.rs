@@ -5,6 +5,7 @@
 //! | `node` | `suci.Node`: blocking calls |
 //! | `operation` | the operations that `suci.aio.Node` awaits |
 //! | `peer` | one peer of a node |
+//! | `group` | groups and their collective operations |
 //! | `message` | received messages, and arguments of calls that send |
 //! | `buffer` | memory shared with Python, without a copy |
 //! | `wait` | waits without the interpreter, ended by signals |
@@ -19,6 +20,7 @@ mod arguments;
 mod buffer;
 mod error;
 mod event;
+mod group;
 mod message;
 mod names;
 mod node;
@@ -55,6 +57,7 @@ fn _suci(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<node::Node>()?;
     module.add_class::<peer::Peer>()?;
+    module.add_class::<group::Group>()?;
     module.add_class::<message::Message>()?;
     module.add_class::<operation::Operations>()?;
     module.add_class::<operation::Operation>()?;

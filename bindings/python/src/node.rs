@@ -8,11 +8,12 @@ use crate::arguments::{self, FOREVER, node_id};
 use crate::buffer::{self, HeldBuffer, WritableBuffer};
 use crate::error::{OrRaise, exception, raise};
 use crate::event;
+use crate::group::Group;
 use crate::message::{Message, Sending, sending};
 use crate::peer::Peer;
 use crate::settings;
 use crate::stats;
-use crate::wait::{wait, wait_to_send};
+use crate::wait::{SLICE, wait, wait_to_send};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyMemoryView, PyTuple};
 use std::collections::VecDeque;
@@ -20,7 +21,7 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::thread::ThreadId;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use suci::sockets::Attendance;
 use suci::{ChannelId, Error, Filter, Next, NodeId, ReceiveBuffer, SharedNode};
 
@@ -93,6 +94,33 @@ impl Core {
         self.has_returned
             .store(!returned.is_empty(), Ordering::Release);
         message
+    }
+
+    /// Copies a message into memory of the program, or keeps it if it does not fit.
+    pub(crate) fn place(
+        &self,
+        message: suci::Message,
+        buffer: &Bound<'_, PyAny>,
+    ) -> PyResult<Message> {
+        let py = buffer.py();
+        let mut target = match WritableBuffer::new(buffer, "buffer") {
+            Ok(target) => target,
+            Err(error) => {
+                self.give_back(message);
+                return Err(error);
+            }
+        };
+        let (length, room) = (message.payload.len(), target.bytes().len());
+        let Some(place) = target.bytes().get_mut(..length) else {
+            self.give_back(message);
+            let [length, buffer] = [length, room].map(|n| u64::try_from(n).unwrap_or(u64::MAX));
+            return Err(raise(py, &Error::BufferTooShort { length, buffer }));
+        };
+        match length > LONG_COPY {
+            true => py.detach(|| place.copy_from_slice(&message.payload)),
+            false => place.copy_from_slice(&message.payload),
+        }
+        Ok(Message::placed(py, message, view_of_start(buffer, length)?))
     }
 
     fn give_back(&self, message: suci::Message) {
@@ -498,19 +526,9 @@ impl Node {
     ) -> PyResult<Message> {
         let limit = arguments::timeout(timeout)?;
         let wanted = Wanted::new(source, channel)?;
-        let mut target = WritableBuffer::new(buffer, "buffer")?;
-        let message = self.receive(py, limit, wanted)?;
-        let (length, room) = (message.payload.len(), target.bytes().len());
-        let Some(place) = target.bytes().get_mut(..length) else {
-            self.core.give_back(message);
-            let [length, buffer] = [length, room].map(|n| u64::try_from(n).unwrap_or(u64::MAX));
-            return Err(raise(py, &Error::BufferTooShort { length, buffer }));
-        };
-        match length > LONG_COPY {
-            true => py.detach(|| place.copy_from_slice(&message.payload)),
-            false => place.copy_from_slice(&message.payload),
-        }
-        Ok(Message::placed(py, message, view_of_start(buffer, length)?))
+        // It is held meanwhile, so that its size cannot change.
+        let _held = WritableBuffer::new(buffer, "buffer")?;
+        self.core.place(self.receive(py, limit, wanted)?, buffer)
     }
 
     /// Waits for the next message or event, in exact order.
@@ -603,6 +621,49 @@ impl Node {
         let reason = reason.map_or(Ok(0), |reason| arguments::word(reason, "reason"))?;
         py.detach(|| self.core.shared.refuse(node, channel, number, reason))
             .or_raise(py)
+    }
+
+    // ---- groups and members
+
+    /// Makes a group of `members`, node IDs of which this one is one, in an order that all of them
+    /// name alike. `number`, below 2097152, tells groups apart that have members in common.
+    fn group(
+        &self,
+        py: Python<'_>,
+        number: &Bound<'_, PyAny>,
+        members: &Bound<'_, PyAny>,
+    ) -> PyResult<Group> {
+        Group::new(py, &self.core, number, members)
+    }
+
+    /// The members of the cluster (setting `cluster`) that are known and alive, as a list of
+    /// Member.
+    fn members<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let members = py.detach(|| self.core.shared.members()).or_raise(py)?;
+        let list = PyList::empty(py);
+        for member in &members {
+            list.append(stats::member(py, member)?)?;
+        }
+        Ok(list)
+    }
+
+    /// Waits until this node has joined its cluster. Raises Error, which says of each seed why not,
+    /// after timeout seconds.
+    #[pyo3(signature = (timeout=None))]
+    fn wait_joined(&self, py: Python<'_>, timeout: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let limit = arguments::timeout(timeout)?.unwrap_or(FOREVER);
+        let end = Instant::now() + limit;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let (begun, slice) = (Instant::now(), left.min(SLICE));
+            match py.detach(|| self.core.shared.wait_joined(slice)) {
+                // The program's time is not over. What cannot change is told at once.
+                Err(Error::NotJoined { .. }) if left > slice && begun.elapsed() >= slice => {
+                    py.check_signals()?;
+                }
+                joined => return joined.or_raise(py),
+            }
+        }
     }
 
     // ---- statistics

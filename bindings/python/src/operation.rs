@@ -6,13 +6,14 @@
 //! watches.
 
 use crate::arguments::{self, FOREVER, node_id};
-use crate::buffer;
-use crate::error::{OrRaise, raise};
+use crate::buffer::{self, WritableBuffer};
+use crate::error::{Failure, OrRaise, raise};
 use crate::event;
+use crate::group::{Answer, Group};
 use crate::message::{Message, Sending, sending};
 use crate::node::{Core, Node, Wanted, next_object};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyTuple};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::pin::Pin;
@@ -27,9 +28,10 @@ enum Outcome {
     Message(suci::Message),
     Next(Next),
     Event(Event),
+    Group(Py<Group>, Answer),
 }
 
-type Work = Pin<Box<dyn Future<Output = Result<Outcome, Error>> + Send>>;
+type Work = Pin<Box<dyn Future<Output = Result<Outcome, Failure>> + Send>>;
 
 /// The woken operations of one event loop.
 struct Woken {
@@ -99,7 +101,7 @@ pub(crate) struct Operations {
 impl Operations {
     fn begin<F>(&self, work: F) -> Operation
     where
-        F: Future<Output = Result<Outcome, Error>> + Send + 'static,
+        F: Future<Output = Result<Outcome, Failure>> + Send + 'static,
     {
         let key = self.last.fetch_add(1, Ordering::Relaxed);
         let woken = Arc::clone(&self.woken);
@@ -107,6 +109,7 @@ impl Operations {
             key,
             waker: Waker::from(Arc::new(KeyWaker { key, woken })),
             sends: None,
+            target: None,
             work: Mutex::new(Some(Box::pin(work))),
         }
     }
@@ -192,24 +195,32 @@ impl Operations {
         Ok(self.begin(calling).that_sends(&self.core))
     }
 
-    #[pyo3(signature = (source=None, channel=None))]
+    /// Receives a message; with `buffer`, into that memory.
+    #[pyo3(signature = (source=None, channel=None, buffer=None))]
     fn recv(
         &self,
         source: Option<&Bound<'_, PyAny>>,
         channel: Option<&Bound<'_, PyAny>>,
+        buffer: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Operation> {
+        if let Some(buffer) = buffer {
+            // What cannot be written to is told before anything is waited for.
+            WritableBuffer::new(buffer, "buffer")?;
+        }
         let wanted = Wanted::new(source, channel)?;
         let core = Arc::clone(&self.core);
-        Ok(self.begin(async move {
-            if let Some(message) = core.take_returned(wanted) {
-                return Ok(Outcome::Message(message));
-            }
-            let message = match wanted.filter() {
-                None => core.shared.recv_async().await?,
-                Some(filter) => core.shared.recv_from_async(filter).await?,
-            };
-            Ok(Outcome::Message(message))
-        }))
+        Ok(self
+            .begin(async move {
+                if let Some(message) = core.take_returned(wanted) {
+                    return Ok(Outcome::Message(message));
+                }
+                let message = match wanted.filter() {
+                    None => core.shared.recv_async().await?,
+                    Some(filter) => core.shared.recv_from_async(filter).await?,
+                };
+                Ok(Outcome::Message(message))
+            })
+            .placing(&self.core, buffer))
     }
 
     fn next(&self) -> Operation {
@@ -218,13 +229,26 @@ impl Operations {
             if let Some(message) = core.take_returned(Wanted::ALL) {
                 return Ok(Outcome::Message(message));
             }
-            core.shared.next_async().await.map(Outcome::Next)
+            Ok(Outcome::Next(core.shared.next_async().await?))
         })
     }
 
     fn next_event(&self) -> Operation {
         let core = Arc::clone(&self.core);
-        self.begin(async move { core.shared.event_async().await.map(Outcome::Event) })
+        self.begin(async move { Ok(Outcome::Event(core.shared.event_async().await?)) })
+    }
+
+    /// Begins the operation `name` of a group, with the arguments of its method in order.
+    #[pyo3(signature = (group, name, *arguments))]
+    fn group(
+        &self,
+        group: &Bound<'_, Group>,
+        name: &str,
+        arguments: &Bound<'_, PyTuple>,
+    ) -> PyResult<Operation> {
+        let work = group.get().begin_named(group.py(), name, arguments)?;
+        let group = group.clone().unbind();
+        Ok(self.begin(async move { Ok(Outcome::Group(group, work.await?)) }))
     }
 
     fn flush(&self) -> Operation {
@@ -256,6 +280,8 @@ pub(crate) struct Operation {
     waker: Waker,
     /// The node of an operation that sends.
     sends: Option<Arc<Core>>,
+    /// Where a received message goes, and the node that keeps it if it does not fit.
+    target: Option<(Arc<Core>, Py<PyAny>)>,
     /// Nothing once it is over.
     work: Mutex<Option<Work>>,
 }
@@ -263,6 +289,12 @@ pub(crate) struct Operation {
 impl Operation {
     fn that_sends(mut self, core: &Arc<Core>) -> Self {
         self.sends = Some(Arc::clone(core));
+        self
+    }
+
+    fn placing(mut self, core: &Arc<Core>, buffer: Option<&Bound<'_, PyAny>>) -> Self {
+        let target = |buffer: &Bound<'_, PyAny>| (Arc::clone(core), buffer.clone().unbind());
+        self.target = buffer.map(target);
         self
     }
 
@@ -305,11 +337,18 @@ impl Operation {
         };
         drop(work);
         buffer::release(py);
-        match outcome.or_raise(py)? {
+        match outcome.map_err(|failure| failure.raise(py))? {
             Outcome::Nothing => Ok(py.None().into_bound(py)),
-            Outcome::Message(message) => Ok(Bound::new(py, Message::new(message))?.into_any()),
+            Outcome::Message(message) => {
+                let message = match &self.target {
+                    Some((core, buffer)) => core.place(message, buffer.bind(py))?,
+                    None => Message::new(message),
+                };
+                Ok(Bound::new(py, message)?.into_any())
+            }
             Outcome::Next(next) => next_object(py, next),
             Outcome::Event(event) => event::event(py, event),
+            Outcome::Group(group, answer) => group.get().answer(py, answer),
         }
     }
 

@@ -6,10 +6,11 @@ use crate::names::MODES;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
+use std::net::SocketAddr;
 use std::time::Duration;
 use suci::{
-    AcceptPolicy, AddressBook, ControllerChoice, Mode, NodeBuilder, PeerOptions, Priority,
-    SharedNode, WaitPolicy,
+    AcceptPolicy, AddressBook, ControllerChoice, Membership, Mode, NodeBuilder, NodeId,
+    PeerOptions, Priority, SharedNode, WaitPolicy,
 };
 
 /// Opens a node of these settings.
@@ -19,7 +20,7 @@ pub(crate) fn open(
     settings: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<SharedNode> {
     let mut builder = suci::Node::builder();
-    let mut threads = 1;
+    let (mut threads, mut cluster) = (1, Cluster::default());
     if let Some(id) = id {
         builder = builder.id(node_id(id, "id")?);
     }
@@ -27,11 +28,65 @@ pub(crate) fn open(
         let name: String = name.extract()?;
         if name == "threads" {
             threads = usize::from(byte(&value, "threads")?);
-        } else if !value.is_none() {
+        } else if !value.is_none() && !cluster.apply(&name, &value)? {
             builder = apply(builder, &name, &value)?;
         }
     }
+    if let Some(membership) = cluster.membership()? {
+        builder = builder.membership(membership);
+    }
     py.detach(|| builder.open_threads(threads)).or_raise(py)
+}
+
+/// The settings of a member of a cluster.
+#[derive(Default)]
+struct Cluster {
+    name: Option<String>,
+    seeds: Vec<(NodeId, SocketAddr)>,
+    suspicion: Option<Duration>,
+}
+
+impl Cluster {
+    /// Takes a setting. Returns false if it is another one.
+    fn apply(&mut self, name: &str, value: &Bound<'_, PyAny>) -> PyResult<bool> {
+        match name {
+            "cluster" => self.name = Some(text(value, name)?.to_string_lossy().into_owned()),
+            "suspicion" => self.suspicion = Some(seconds(value, name)?),
+            "seeds" => {
+                let seeds = value.cast::<PyDict>().map_err(|_| {
+                    PyTypeError::new_err(
+                        "seeds must be a dict of node IDs and addresses, such as {0: '10.0.0.1:7000'}",
+                    )
+                })?;
+                for (node, at) in seeds {
+                    let node = node_id(&node, "a key of seeds")?;
+                    self.seeds
+                        .push((node, address(&at, "an address of seeds")?));
+                }
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn membership(self) -> PyResult<Option<Membership>> {
+        let Some(name) = self.name else {
+            return match self.seeds.is_empty() && self.suspicion.is_none() {
+                true => Ok(None),
+                false => Err(PyValueError::new_err(
+                    "seeds and suspicion are for members of a cluster: name it (cluster)",
+                )),
+            };
+        };
+        let mut membership = Membership::new(name);
+        for (node, address) in self.seeds {
+            membership = membership.seed(node, address);
+        }
+        if let Some(time) = self.suspicion {
+            membership = membership.suspicion(time);
+        }
+        Ok(Some(membership))
+    }
 }
 
 fn apply(builder: NodeBuilder, name: &str, value: &Bound<'_, PyAny>) -> PyResult<NodeBuilder> {

@@ -30,6 +30,14 @@ pub(crate) fn peer_info<'py>(py: Python<'py>, peer: &PeerInfo) -> PyResult<Bound
     made("PeerInfo", &values)
 }
 
+pub(crate) fn member<'py>(py: Python<'py>, member: &suci::Member) -> PyResult<Bound<'py, PyAny>> {
+    let values = PyDict::new(py);
+    values.set_item("node", member.node.0)?;
+    values.set_item("address", member.address.to_string())?;
+    put!(values, member, is_suspect);
+    made("Member", &values)
+}
+
 pub(crate) fn peer_stats<'py>(py: Python<'py>, stats: &PeerStats) -> PyResult<Bound<'py, PyAny>> {
     let values = PyDict::new(py);
     values.set_item("node", stats.node.0)?;

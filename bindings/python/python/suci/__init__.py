@@ -13,9 +13,9 @@ its node by `Node.from_env()`. docs/python.md has programs.
 from . import _errors, _events
 from ._errors import *  # noqa: F403
 from ._events import *  # noqa: F403
-from ._suci import Message, Node, Peer, __version__, env_id, env_size
+from ._suci import Group, Message, Node, Peer, __version__, env_id, env_size
 
-__all__ = ["Message", "Node", "Peer", "__version__", "aio", "env_id", "env_size"]
+__all__ = ["Group", "Message", "Node", "Peer", "__version__", "aio", "env_id", "env_size"]
 __all__ += _errors.__all__
 __all__ += _events.__all__
 

@@ -15,6 +15,7 @@ __all__ = [
     "ConfigurationError",
     "Error",
     "Forked",
+    "GroupError",
     "MessageError",
     "NeedsAnswer",
     "NotARequest",
@@ -61,6 +62,15 @@ class TimedOut(Error, TimeoutError):
     """A call came to its time limit."""
 
     __module__ = "suci"
+
+
+class GroupError(Error):
+    """An operation of a group failed, and with it the group: make another one, or shrink it."""
+
+    __module__ = "suci"
+
+    #: The member that failed, if one did.
+    node: int | None = None
 
 
 class MessageError(Error, ValueError):

@@ -7,6 +7,7 @@ from enum import Enum
 from typing import Mapping, Optional, Tuple, Union
 
 __all__ = [
+    "Agreed",
     "ChannelFinished",
     "Delivered",
     "EndReason",
@@ -16,6 +17,7 @@ __all__ = [
     "Link",
     "Lost",
     "LostCause",
+    "Member",
     "MemberFailed",
     "MemberJoined",
     "MemberLeft",
@@ -301,6 +303,30 @@ Event = Union[
 
 
 @dataclass(frozen=True)
+class Agreed:
+    """What the members that are left of a group agree on: Group.agree()."""
+
+    #: The bits that the values of all of them have in common.
+    value: int
+    #: The node IDs of the members that failed.
+    failed: Tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "failed", tuple(self.failed))
+
+
+@dataclass(frozen=True)
+class Member:
+    """A member of the node's cluster: Node.members()."""
+
+    node: int
+    #: Where it listens.
+    address: str
+    #: Another member does not hear it: it counts as failed soon, unless it answers.
+    is_suspect: bool
+
+
+@dataclass(frozen=True)
 class PeerInfo:
     """One peer of Node.peers()."""
 
@@ -367,6 +393,6 @@ class PeerStats:
 for _class in (
     Up, Lost, Quiet, Suspended, Resumed, MessageOutcome, Ended, Delivered, NotDelivered, Writable,
     Incoming, ChannelFinished, MemberJoined, MemberLeft, MemberFailed, Refused, PeerInfo,
-    PeerOptions, PeerStats,
+    PeerOptions, PeerStats, Agreed, Member,
 ):  # fmt: skip
     _class.__module__ = "suci"

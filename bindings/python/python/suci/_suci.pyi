@@ -1,11 +1,11 @@
 from types import TracebackType
-from typing import Any, Dict, Iterable, List, Literal, Optional, Tuple, Type, Union
+from typing import Any, Dict, Iterable, List, Literal, Optional, Sequence, Tuple, Type, Union
 from typing import final
 
 from typing_extensions import Self
 
-from ._events import Event, PeerInfo, PeerOptions, PeerStats
-from ._types import Address, Path, ReadableBuffer, WritableBuffer
+from ._events import Agreed, Event, Member, PeerInfo, PeerOptions, PeerStats
+from ._types import Address, Combination, Path, ReadableBuffer, WritableBuffer
 
 __version__: str
 
@@ -71,6 +71,76 @@ class Peer:
     def reset(self) -> bool: ...
 
 @final
+class Group:
+    @property
+    def number(self) -> int: ...
+    @property
+    def rank(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def members(self) -> List[int]: ...
+    def barrier(self, timeout: Optional[float] = None) -> None: ...
+    def broadcast(
+        self, data: WritableBuffer, root: int = 0, timeout: Optional[float] = None
+    ) -> None: ...
+    def reduce(
+        self,
+        data: WritableBuffer,
+        op: Optional[Combination] = None,
+        root: int = 0,
+        timeout: Optional[float] = None,
+    ) -> None: ...
+    def allreduce(
+        self,
+        data: WritableBuffer,
+        op: Optional[Combination] = None,
+        timeout: Optional[float] = None,
+    ) -> None: ...
+    def scan(
+        self,
+        data: WritableBuffer,
+        op: Optional[Combination] = None,
+        timeout: Optional[float] = None,
+    ) -> None: ...
+    def exclusive_scan(
+        self,
+        data: WritableBuffer,
+        op: Optional[Combination] = None,
+        timeout: Optional[float] = None,
+    ) -> None: ...
+    def gather(
+        self,
+        data: ReadableBuffer,
+        root: int = 0,
+        lengths: Optional[Sequence[int]] = None,
+        timeout: Optional[float] = None,
+    ) -> memoryview: ...
+    def allgather(
+        self,
+        data: ReadableBuffer,
+        lengths: Optional[Sequence[int]] = None,
+        timeout: Optional[float] = None,
+    ) -> memoryview: ...
+    def scatter(
+        self,
+        data: Optional[ReadableBuffer],
+        into: WritableBuffer,
+        root: int = 0,
+        lengths: Optional[Sequence[int]] = None,
+        timeout: Optional[float] = None,
+    ) -> None: ...
+    def all_to_all(
+        self,
+        data: ReadableBuffer,
+        lengths: Optional[Sequence[int]] = None,
+        received: Optional[Sequence[int]] = None,
+        timeout: Optional[float] = None,
+    ) -> memoryview: ...
+    def agree(self, value: Optional[int] = None, timeout: Optional[float] = None) -> Agreed: ...
+    def shrink(self, timeout: Optional[float] = None) -> Group: ...
+
+@final
 class Node:
     def __new__(
         cls,
@@ -100,6 +170,9 @@ class Node:
         shared_memory: Optional[bool] = ...,
         forward: Optional[bool] = ...,
         ignore_supervision: Optional[bool] = ...,
+        cluster: Optional[str] = ...,
+        seeds: Optional[Dict[int, Address]] = ...,
+        suspicion: Optional[float] = ...,
         recv_buffer: Optional[int] = ...,
         send_buffer: Optional[int] = ...,
         backend: Optional[str] = ...,
@@ -207,6 +280,9 @@ class Node:
     def events(self) -> List[Event]: ...
     def accept(self, event: Event, buffer: Optional[WritableBuffer] = None) -> None: ...
     def refuse(self, event: Event, reason: Optional[int] = None) -> None: ...
+    def group(self, number: int, members: Iterable[int]) -> Group: ...
+    def members(self) -> List[Member]: ...
+    def wait_joined(self, timeout: Optional[float] = None) -> None: ...
     def counters(self) -> Dict[str, int]: ...
     def socket_counters(self) -> Dict[str, int]: ...
     def fileno(self) -> int: ...
@@ -242,9 +318,13 @@ class Operations:
         self, dest: int, data: ReadableBuffer, options: Optional[Dict[str, Any]] = None
     ) -> Operation: ...
     def recv(
-        self, source: Optional[int] = None, channel: Optional[int] = None
+        self,
+        source: Optional[int] = None,
+        channel: Optional[int] = None,
+        buffer: Optional[WritableBuffer] = None,
     ) -> Operation: ...
     def next(self) -> Operation: ...
     def next_event(self) -> Operation: ...
+    def group(self, group: Group, name: str, *arguments: Any) -> Operation: ...
     def flush(self) -> Operation: ...
     def close(self, timeout: float) -> Optional[Operation]: ...

@@ -11,17 +11,17 @@ from __future__ import annotations
 
 import asyncio
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Type, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Optional, Sequence, Type, Union
 
 from . import _suci
-from ._errors import Closed, TimedOut, WouldBlock
-from ._events import Event, PeerInfo
+from ._errors import Closed, Error, TimedOut, WouldBlock
+from ._events import Agreed, Event, Member, PeerInfo
 from ._suci import Message, Peer
 
 if TYPE_CHECKING:
-    from ._types import Address, ReadableBuffer, WritableBuffer
+    from ._types import Address, Combination, ReadableBuffer, WritableBuffer
 
-__all__ = ["Node"]
+__all__ = ["Group", "Node"]
 
 _PENDING = ...
 
@@ -192,6 +192,24 @@ class Node:
             # Says which peers have not acknowledged everything.
             self._node.flush(0)
 
+    async def broadcast(
+        self,
+        dests: Iterable[int],
+        data: ReadableBuffer,
+        *,
+        timeout: Optional[float] = None,
+        **options: Any,
+    ) -> Dict[int, Exception]:
+        """Sends one payload to many nodes, and holds it once. Waits while a queue is full, for at
+        most `timeout` seconds each. Returns the exceptions of those that did not accept it."""
+        failed: Dict[int, Exception] = {}
+        for dest in list(dests):
+            try:
+                await self.send(dest, data, timeout=timeout, **options)
+            except Error as error:
+                failed[dest] = error
+        return failed
+
     # ---- receiving
 
     async def recv(
@@ -211,6 +229,20 @@ class Node:
     ) -> Optional[Message]:
         """The next message if there is one now, else None."""
         return self._node.try_recv(source=source, channel=channel)
+
+    async def recv_into(
+        self,
+        buffer: WritableBuffer,
+        timeout: Optional[float] = None,
+        *,
+        source: Optional[int] = None,
+        channel: Optional[int] = None,
+    ) -> Message:
+        """Waits for the next message and copies it into `buffer`. Raises BufferTooShort if it does
+        not fit, and keeps it for the next call that receives."""
+        operation = self._operations.recv(source, channel, buffer)
+        message: Message = await self._wait(operation, "no message came", timeout)
+        return message
 
     async def next(self, timeout: Optional[float] = None) -> Union[Message, Event]:
         """Waits for the next message or event, in exact order."""
@@ -235,6 +267,16 @@ class Node:
     def refuse(self, event: Event, reason: int = 0) -> None:
         """Refuses the long message that Incoming announced."""
         self._node.refuse(event, reason)
+
+    # ---- groups and members
+
+    def group(self, number: int, members: Iterable[int]) -> Group:
+        """Makes a group of `members`, node IDs of which this one is one."""
+        return Group(self, self._node.group(number, members))
+
+    def members(self) -> List[Member]:
+        """The members of the cluster that are known and alive."""
+        return self._node.members()
 
     # ---- the end
 
@@ -270,3 +312,143 @@ class Node:
         except Exception:
             # The failure of the block is what the program must see.
             pass
+
+
+class Group:
+    """A group whose operations are awaited: Node.group() makes it.
+
+    The calls' names, arguments and exceptions are those of `suci.Group`. A cancelled call leaves
+    its operation to itself: nothing else can be begun before it ends.
+    """
+
+    __slots__ = ("_group", "_node")
+
+    def __init__(self, node: Node, group: _suci.Group) -> None:
+        self._node = node
+        self._group = group
+
+    def __repr__(self) -> str:
+        return repr(self._group).replace("suci.Group", "suci.aio.Group", 1)
+
+    @property
+    def number(self) -> int:
+        """The number that tells groups of the same members apart."""
+        return self._group.number
+
+    @property
+    def rank(self) -> int:
+        """This member's rank, from 0."""
+        return self._group.rank
+
+    @property
+    def size(self) -> int:
+        """The number of members."""
+        return self._group.size
+
+    @property
+    def members(self) -> List[int]:
+        """The members' node IDs, in the order of their ranks."""
+        return self._group.members
+
+    async def _run(self, timeout: Optional[float], name: str, *arguments: Any) -> Any:
+        operation = self._node._operations.group(self._group, name, *arguments)
+        return await self._node._wait(operation, "the operation did not end", timeout)
+
+    async def barrier(self, timeout: Optional[float] = None) -> None:
+        """Waits until all members have begun it."""
+        await self._run(timeout, "barrier")
+
+    async def broadcast(
+        self, data: WritableBuffer, root: int = 0, timeout: Optional[float] = None
+    ) -> None:
+        """Copies the data of the member `root` into those of all others."""
+        await self._run(timeout, "broadcast", data, root)
+
+    async def reduce(
+        self,
+        data: WritableBuffer,
+        op: Optional[Combination] = None,
+        root: int = 0,
+        timeout: Optional[float] = None,
+    ) -> None:
+        """Combines the elements at equal places; the result replaces the data of `root`."""
+        await self._run(timeout, "reduce", data, op, root)
+
+    async def allreduce(
+        self,
+        data: WritableBuffer,
+        op: Optional[Combination] = None,
+        timeout: Optional[float] = None,
+    ) -> None:
+        """As reduce; the result replaces the data of all members."""
+        await self._run(timeout, "allreduce", data, op)
+
+    async def scan(
+        self,
+        data: WritableBuffer,
+        op: Optional[Combination] = None,
+        timeout: Optional[float] = None,
+    ) -> None:
+        """Gives each member the combination of the data of all members up to itself."""
+        await self._run(timeout, "scan", data, op)
+
+    async def exclusive_scan(
+        self,
+        data: WritableBuffer,
+        op: Optional[Combination] = None,
+        timeout: Optional[float] = None,
+    ) -> None:
+        """Gives each member the combination of the data of all members before it."""
+        await self._run(timeout, "exclusive_scan", data, op)
+
+    async def gather(
+        self,
+        data: ReadableBuffer,
+        root: int = 0,
+        lengths: Optional[Sequence[int]] = None,
+        timeout: Optional[float] = None,
+    ) -> memoryview:
+        """Collects the data of all members at the member `root`, in the order of their ranks."""
+        elements: memoryview = await self._run(timeout, "gather", data, root, lengths)
+        return elements
+
+    async def allgather(
+        self,
+        data: ReadableBuffer,
+        lengths: Optional[Sequence[int]] = None,
+        timeout: Optional[float] = None,
+    ) -> memoryview:
+        """As gather, at all members."""
+        elements: memoryview = await self._run(timeout, "allgather", data, lengths)
+        return elements
+
+    async def scatter(
+        self,
+        data: Optional[ReadableBuffer],
+        into: WritableBuffer,
+        root: int = 0,
+        lengths: Optional[Sequence[int]] = None,
+        timeout: Optional[float] = None,
+    ) -> None:
+        """Fills `into` with this member's part of the data of the member `root`."""
+        await self._run(timeout, "scatter", data, into, root, lengths)
+
+    async def all_to_all(
+        self,
+        data: ReadableBuffer,
+        lengths: Optional[Sequence[int]] = None,
+        received: Optional[Sequence[int]] = None,
+        timeout: Optional[float] = None,
+    ) -> memoryview:
+        """Sends the i-th part of the data to member i; returns what the others sent."""
+        elements: memoryview = await self._run(timeout, "all_to_all", data, lengths, received)
+        return elements
+
+    async def agree(self, value: Optional[int] = None, timeout: Optional[float] = None) -> Agreed:
+        """Agrees with all members that are left on a value and on those that failed."""
+        agreed: Agreed = await self._run(timeout, "agree", value)
+        return agreed
+
+    async def shrink(self, timeout: Optional[float] = None) -> Group:
+        """Makes a group of the members that are left. This group is over then."""
+        return Group(self._node, await self._run(timeout, "shrink"))
