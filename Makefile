@@ -22,6 +22,7 @@ ROUNDS ?= 9
 SHARD  ?=
 TIMES  ?= 200
 PYTHON ?= python3
+MACHINE := $(shell uname -m)
 TARGET := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 
 # cargo-deny parses metadata for a second; optimising it would cost minutes of building. Tests get it in their last
@@ -49,7 +50,7 @@ BENCH_FILES := /usr/bin/gcc:gcc /usr/include/zmq.h:libzmq3-dev /usr/include/rdma
 # rustup puts its commands there; a shell that was open before does not know.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
-.PHONY: advisories install deb help setup setup-build setup-rust setup-host setup-bench setup-preload setup-deny setup-mutants prolog python demo test nightly sim fuzz bench bench-report doc ladders mutants show soak conformance-shmem evaluate-suci evaluate-dse evaluate-cdp evaluate-cores
+.PHONY: advisories install deb help setup setup-build setup-rust setup-host setup-bench setup-preload setup-deny setup-mutants prolog python python-wheels demo test nightly sim fuzz bench bench-report doc ladders mutants show soak conformance-shmem evaluate-suci evaluate-dse evaluate-cdp evaluate-cores
 
 help: ## This list
 	@echo "make TARGET, where TARGET is"
@@ -143,6 +144,19 @@ python: setup-rust ## The Python package: its wheel (bindings/python/dist), test
 	"$(TARGET)/python/bin/pip" install -q --no-index --no-deps bindings/python/dist/*.whl
 	@echo "== python: the tests"
 	cd bindings/python && "$(abspath $(TARGET))/python/bin/python" -m pytest -q
+
+# zig links against the symbols of an older glibc. It and what calls it come from PyPI.
+python-wheels: python ## Python wheels for other machines (bindings/python/dist/manylinux)
+	@echo "== python-wheels: the command suci for glibc 2.28"
+	PATH="$(abspath $(TARGET))/python/bin:$$PATH" cargo-zigbuild build --release --locked \
+	  --bin suci --target $(MACHINE)-unknown-linux-gnu.2.28
+	@strip -o bindings/python/suci._suci.data/scripts/suci \
+	  "$(TARGET)/$(MACHINE)-unknown-linux-gnu/release/suci"
+	@echo "== python-wheels: the wheel for manylinux_2_28"
+	PATH="$(abspath $(TARGET))/python/bin:$$PATH" maturin build --release --zig \
+	  --compatibility manylinux_2_28 -m bindings/python/Cargo.toml \
+	  -i "$(TARGET)/python/bin/python" -o bindings/python/dist/manylinux --target-dir "$(TARGET)"
+	"$(TARGET)/python/bin/auditwheel" show bindings/python/dist/manylinux/*.whl
 
 demo: setup-rust ## Four processes, all to all: a file to everyone, then figures beside TCP
 	@echo "== demo: building the release command, then running the demonstration"

@@ -97,6 +97,9 @@ enum Chore {
         /// Print the lines without measuring
         #[arg(long)]
         list: bool,
+        /// Print each result as a line of JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Goodput over emulated links from step to step, beside TCP's; plots go to target/ladders
     Ladders {
@@ -178,7 +181,12 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Bench { args } => bench::run(&args),
         Chore::Demo => demo::run(),
         Chore::Mutants { shard } => mutants::check(shard.as_deref()),
-        Chore::Show { name, only, list } => show::run(&name, only.as_deref(), list),
+        Chore::Show {
+            name,
+            only,
+            list,
+            json,
+        } => show::run(&name, only.as_deref(), list, json),
         Chore::Ladders { only, quick, json } => ladders::run(ladders::Choice {
             only: only.as_deref(),
             quick,

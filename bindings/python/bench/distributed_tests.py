@@ -109,7 +109,8 @@ def run(folder, protocol):
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=1200
     )
     if not report.exists():
-        sys.exit(f"the tests did not run over {protocol}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
+        said = done.stdout[-2000:] + done.stderr[-2000:]
+        sys.exit(f"the tests did not run over {protocol}: {said}")
     outcomes = {}
     for case in ElementTree.parse(report).iter("testcase"):
         kinds = {child.tag for child in case}

@@ -1,18 +1,23 @@
-"""Round trips of 64 B and 1 MiB: Suci beside pyzmq, asyncio streams and raw sockets.
+"""Round trips of 64 B and 1 MiB: Suci beside pyzmq, mpi4py, asyncio streams and raw sockets.
 
     python round_trip.py [--rounds 9] [--seconds 0.5] [--only suci,pyzmq] [--json FILE]
 
-Each contender has a process of its own on the other side, over loopback. The contenders are measured
-in turns, and the median of the rounds is printed with the lowest and the highest.
+Each contender has a process of its own on the other side, over loopback. The contenders are
+measured in turns, and the median of the rounds is printed with the lowest and the highest. mpi4py
+runs over libfabric's tcp in two processes of `mpiexec`. What is not installed is left out.
 """
 
 import argparse
 import asyncio
+import importlib.util
 import json
 import multiprocessing
+import os
 import platform
+import shutil
 import socket
 import statistics
+import subprocess
 import sys
 import time
 
@@ -203,17 +208,72 @@ def suci_aio_client(address):
     return trips, lambda: (loop.run_until_complete(stop()), loop.close())
 
 
+MPI = """
+import sys, time
+from mpi4py import MPI
+
+world, length, seconds = MPI.COMM_WORLD, int(sys.argv[1]), float(sys.argv[2])
+data, answer, count = bytes(length), bytearray(length), 0
+if world.rank == 1:
+    status = MPI.Status()
+    while True:
+        world.Recv(answer, source=0, status=status)
+        if not status.Get_count(MPI.BYTE):
+            break
+        world.Send(answer, dest=0)
+else:
+    # The first tenth connects, and does not count.
+    for limit in (seconds / 10, seconds):
+        began, count = time.perf_counter(), 0
+        while time.perf_counter() < began + limit:
+            world.Send(data, dest=1)
+            world.Recv(answer, source=1)
+            count += 1
+    print((time.perf_counter() - began) / count * 1e6)
+    world.Send(b"", dest=1)
+"""
+
+
+class MpiClient:
+    """Two processes for each measurement: they would use a processor each while they wait."""
+
+    def measure(self, length, seconds):
+        environment = {**os.environ, "FI_PROVIDER": "tcp", "MPIR_CVAR_NOLOCAL": "1"}
+        command = [mpiexec(), "-n", "2", sys.executable, "-c", MPI, str(length), str(seconds)]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
+        if done.returncode:
+            sys.exit(f"mpi4py failed: {done.stderr}")
+        return float(done.stdout)
+
+
+def mpiexec():
+    """The mpiexec beside this Python, or that of the path."""
+    beside = os.path.join(os.path.dirname(sys.executable), "mpiexec")
+    return beside if os.access(beside, os.X_OK) else shutil.which("mpiexec")
+
+
+def is_installed(name):
+    if name == "pyzmq":
+        return importlib.util.find_spec("zmq") is not None
+    if name == "mpi4py":
+        return importlib.util.find_spec("mpi4py") is not None and mpiexec() is not None
+    return True
+
+
 CONTENDERS = {
     "suci": (suci_server, suci_client),
     "pyzmq": (zmq_server, zmq_client),
     "sockets": (tcp_server, tcp_client),
     "suci.aio": (suci_aio_server, suci_aio_client),
     "asyncio streams": (streams_server, streams_client),
+    "mpi4py": None,
 }
 
 
 def measure(client, data, seconds):
     """Microseconds for one round trip."""
+    if isinstance(client, MpiClient):
+        return client.measure(len(data), seconds)
     began = time.perf_counter()
     end = began + seconds
     if hasattr(client, "loop"):
@@ -234,9 +294,16 @@ def main():
     parser.add_argument("--json", metavar="FILE", help="writes all figures to FILE (- for stdout)")
     options = parser.parse_args()
     names = options.only.split(",") if options.only else list(CONTENDERS)
+    for name in names:
+        if name not in CONTENDERS:
+            sys.exit(f"there is no contender {name}: choose from {', '.join(CONTENDERS)}")
+    names = [name for name in names if is_installed(name)]
     spawn = multiprocessing.get_context("spawn")
     clients, servers, stops = {}, [], []
     for name in names:
+        if name == "mpi4py":
+            clients[name] = MpiClient()
+            continue
         here, there = spawn.Pipe()
         server, client = CONTENDERS[name]
         process = spawn.Process(target=server, args=(there,), daemon=True)

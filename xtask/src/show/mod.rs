@@ -13,6 +13,7 @@ mod house;
 mod layers;
 mod networks;
 mod preload;
+mod python;
 mod security;
 mod silent_cut;
 mod sockets;
@@ -25,6 +26,8 @@ pub(crate) use tools::median;
 
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
+
+use serde_json::json;
 
 use crate::error::{Context, Failure, Result};
 use crate::exec;
@@ -123,13 +126,15 @@ const CAPABILITIES: &[(&str, &[&[Line]])] = &[
     ("sockets", &[sockets::LINES, preload::LINES]),
     ("faults", faults::SUBJECTS),
     ("host-time", &[host_time::LINES]),
+    ("python", &[python::LINES]),
 ];
 
-/// Runs the lines of `capability` whose names contain `only`, or just prints them when `list`.
+/// Runs the lines of `capability` whose names contain `only`, or just prints them when `list`. With
+/// `json` each result is a line of JSON.
 ///
 /// # Errors
 /// There is no such capability or line, or a line does not hold.
-pub fn run(capability: &str, only: Option<&str>, list: bool) -> Result<()> {
+pub fn run(capability: &str, only: Option<&str>, list: bool, json: bool) -> Result<()> {
     let Some((_, lines)) = CAPABILITIES.iter().find(|(name, _)| *name == capability) else {
         let names: Vec<&str> = CAPABILITIES.iter().map(|(name, _)| *name).collect();
         return Err(Failure::new(format!(
@@ -157,15 +162,24 @@ pub fn run(capability: &str, only: Option<&str>, list: bool) -> Result<()> {
     let mut passed = 0u32;
     for line in chosen {
         let figure = (line.run)(&ctx).unwrap_or_else(|why| Figure::new(false, why.to_string()));
-        let verdict = if figure.holds { "ok" } else { "FAIL" };
-        println!("{verdict} {}: {} ({})", line.name, figure.text, line.must);
+        if json {
+            let (name, must, text) = (line.name, line.must, &figure.text);
+            let holds = figure.holds;
+            let said = json!({ "name": name, "holds": holds, "figure": text, "must": must });
+            println!("{said}");
+        } else {
+            let verdict = if figure.holds { "ok" } else { "FAIL" };
+            println!("{verdict} {}: {} ({})", line.name, figure.text, line.must);
+        }
         if figure.holds {
             passed += 1;
         } else {
             failed += 1;
         }
     }
-    println!("{passed} passed, {failed} failed");
+    if !json {
+        println!("{passed} passed, {failed} failed");
+    }
     if failed == 0 {
         Ok(())
     } else {
