@@ -22,7 +22,6 @@ ROUNDS ?= 9
 SHARD  ?=
 TIMES  ?= 200
 PYTHON ?= python3
-MACHINE := $(shell uname -m)
 TARGET := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 
 # cargo-deny parses metadata for a second; optimising it would cost minutes of building. Tests get it in their last
@@ -145,14 +144,10 @@ python: setup-rust ## The Python package: its wheel (bindings/python/dist), test
 	@echo "== python: the tests"
 	cd bindings/python && "$(abspath $(TARGET))/python/bin/python" -m pytest -q
 
-# zig links against the symbols of an older glibc. It and what calls it come from PyPI.
-python-wheels: python ## Python wheels for other machines (bindings/python/dist/manylinux)
-	@echo "== python-wheels: the command suci for glibc 2.28"
-	PATH="$(abspath $(TARGET))/python/bin:$$PATH" cargo-zigbuild build --release --locked \
-	  --bin suci --target $(MACHINE)-unknown-linux-gnu.2.28
-	@strip -o bindings/python/suci._suci.data/scripts/suci \
-	  "$(TARGET)/$(MACHINE)-unknown-linux-gnu/release/suci"
-	@echo "== python-wheels: the wheel for manylinux_2_28"
+# zig links against the symbols of an older glibc; it comes from PyPI. The command suci of this machine
+# would not run there, so this wheel has none.
+python-wheels: python ## A Python wheel for glibc 2.28 and newer (bindings/python/dist/manylinux)
+	rm -rf bindings/python/suci._suci.data
 	PATH="$(abspath $(TARGET))/python/bin:$$PATH" maturin build --release --zig \
 	  --compatibility manylinux_2_28 -m bindings/python/Cargo.toml \
 	  -i "$(TARGET)/python/bin/python" -o bindings/python/dist/manylinux --target-dir "$(TARGET)"
