@@ -75,7 +75,7 @@ for _ in range(20):
             os._exit(7)
         os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-print("good")
+print("good", flush=True)
 os._exit(0)
 """
     done = python(program)

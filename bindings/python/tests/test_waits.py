@@ -37,7 +37,7 @@ try:
     {wait}
     print("it returned")
 except KeyboardInterrupt:
-    print(time.monotonic() - sent[0])
+    print(time.monotonic() - sent[0], flush=True)
 node.peer(0).reset() if not node.closed else None
 os._exit(0)
 """
