@@ -32,7 +32,7 @@ pub(crate) enum Answer {
 
 pub(crate) type Operation = Pin<Box<dyn Future<Output = Result<Answer, Failure>> + Send>>;
 
-/// What a group's operation does with the group.
+/// Begins an operation of a group.
 type Begin = Box<
     dyn FnOnce(&mut suci::group::Group, &mut SharedNode) -> Result<Operation, GroupError> + Send,
 >;
@@ -550,7 +550,7 @@ impl Format {
     }
 }
 
-/// Who gets the combination.
+/// The members that get the combination.
 #[derive(Clone, Copy)]
 enum Reduction {
     At(usize),

@@ -204,7 +204,7 @@ impl Operations {
         buffer: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Operation> {
         if let Some(buffer) = buffer {
-            // What cannot be written to is told before anything is waited for.
+            // Memory that cannot be written to is told before anything is waited for.
             WritableBuffer::new(buffer, "buffer")?;
         }
         let wanted = Wanted::new(source, channel)?;
