@@ -1,4 +1,4 @@
-//! The variables that `suci run` sets for the processes that it starts.
+//! The place that `suci run` or another launcher gives to a process.
 
 use crate::error::{Failure, NOT_FOUND};
 use crate::guard::guard;
@@ -7,7 +7,9 @@ use std::ffi::c_int;
 use suci::env;
 
 pub(crate) fn unset(name: &str) -> Failure {
-    let text = format!("the variable {name} is not set: start the program by suci run");
+    let text = format!(
+        "the variable {name} is not set: start the program by suci run or another launcher"
+    );
     Failure::new(NOT_FOUND, text)
 }
 

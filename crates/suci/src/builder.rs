@@ -451,10 +451,9 @@ impl NodeBuilder {
             OriginalProcess::new().map_err(Error::io("mapping the page that notices forks"))?;
         // A reserved socket belongs to the node that the environment describes.
         let described = self.id.is_none() || env::own_id().ok().flatten() == self.id;
-        let reserved = if described && self.listen.is_none() {
-            env::socket()?
-        } else {
-            None
+        let reserved = match described && self.listen.is_none() {
+            true => env::socket()?,
+            false => None,
         };
         let launcher = self.launcher(described)?;
         let id = self.take_id()?;
@@ -468,7 +467,7 @@ impl NodeBuilder {
         let matched = Arc::new(MatchingState::new(process));
         let mut config = self.part_of_config(count)?;
         let named = self.book.is_some() || self.book_file.is_some();
-        let reserved = reserved.map_or_else(|| self.join_job(), |socket| Ok(Some(socket)))?;
+        let reserved = self.join_job()?.or(reserved);
         let mut book = self.take_book(id)?;
         self.add_seeds(&mut book)?;
         let placed = self.listen.is_some() || reserved.is_some() || book.get(id).is_some();

@@ -197,12 +197,12 @@ pub struct LauncherState {
     pub variables: Vec<(&'static str, String)>,
     /// Its variables are complete. The first launcher of which that is true counts.
     pub is_complete: bool,
-    /// The thing that is missing or wrong, and the remedy.
+    /// The fault, and the remedy.
     pub problem: Option<String>,
 }
 
-/// Returns the traces of each launcher in the environment, in the order in which they are looked
-/// for. Blocks for nothing and nobody.
+/// Returns what the environment shows of each launcher, in the order in which they are looked for. Blocks
+/// for nothing and nobody.
 #[must_use]
 pub fn launchers() -> Vec<LauncherState> {
     let names = [ID, SIZE, BOOK, FD, NOTICES];

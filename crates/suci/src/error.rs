@@ -326,7 +326,7 @@ pub enum Error {
     Launcher {
         /// Its name, as `suci env` shows it.
         launcher: &'static str,
-        /// The things found and missing, and the remedy.
+        /// The variables found, those missing, and the remedy.
         problem: String,
     },
     /// Some messages were not acknowledged.

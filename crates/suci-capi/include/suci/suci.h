@@ -475,7 +475,9 @@ static inline void suci_node_options_init(suci_node_options *options)
 }
 
 /* Opens a node and sets *node to its handle. Null options stand for the defaults: the node that the
- * environment of `suci run` describes. Give the node back by suci_node_free().
+ * environment of `suci run` or of another launcher describes (docs/launchers.md). Under one that
+ * carries addresses the call waits for all processes, at most for 120 s. Give the node back by
+ * suci_node_free().
  *
  * Errors: SUCI_E_ADDRESS, _ADDRESS_IN_USE, _INSECURE, _BOOK, _NOT_IN_BOOK, _CONFIG, _MISSING,
  *   _ENVIRONMENT, _NO_ROOM, _TOO_MANY_PEERS, _UNREACHABLE, _KEY. Each message names the setting and
@@ -1791,12 +1793,13 @@ int suci_node_share_stats(suci_node node, uint32_t thread, suci_share_stats *sta
  * Threads: any. */
 int suci_log_to(int fd);
 
-/* Gives the node ID that `suci run` gave to this process (SUCI_ID). Errors: SUCI_E_NOT_FOUND: the
- * variable is not set; SUCI_E_ENVIRONMENT. Blocks: no. Threads: any. */
+/* Gives the node ID that `suci run` gave to this process (SUCI_ID), or its rank under another
+ * launcher. Errors: SUCI_E_NOT_FOUND: there is none; SUCI_E_ENVIRONMENT. Blocks: until the launcher
+ * answers, if it must be asked. Threads: any. */
 int suci_env_id(uint32_t *id);
 
-/* Gives the number of processes that `suci run` started (SUCI_SIZE). Errors: as suci_env_id().
- * Blocks: no. Threads: any. */
+/* Gives the number of processes that `suci run` (SUCI_SIZE) or another launcher started. Errors and
+ * blocks: as suci_env_id(). Threads: any. */
 int suci_env_size(uint32_t *count);
 
 /* ------------------------------------------------------------------------------------------------

@@ -49,7 +49,7 @@ pub(super) struct Book {
     pub(super) key: Option<String>,
 }
 
-/// What the launcher says later.
+/// A later line of the launcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     /// A process of another host has ended.
@@ -100,7 +100,7 @@ fn end_of(word: &str) -> Option<ProcessEnd> {
     all.into_iter().find(|end| self::word(*end) == word)
 }
 
-/// What an agent answers.
+/// A line of an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     /// The addresses of its processes, in the order of their numbers.

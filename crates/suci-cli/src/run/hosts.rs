@@ -1,5 +1,5 @@
-//! `suci run --hosts`: an [agent](super::agent) on each host, reached by `ssh`, starts the processes
-//! there. The agents bind the sockets, so that the book is complete before the first process
+//! `suci run --hosts`: an [agent](super::agent) on each host, reached by `ssh`, starts the
+//! processes there. The agents bind the sockets, so that the book is complete before the first process
 //! starts, and tell how processes end. This side hands that on, and merges the output.
 //!
 //! `ssh` alone says whether a host is lost: it ends, by itself or since its server does not answer.
@@ -75,7 +75,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode> {
     }
     let signals = Signals::catch()?;
     let (to, heard) = channel();
-    let mut launch = Launch {
+    let mut launch = RemoteLaunch {
         args,
         hosts: Vec::new(),
         heard,
@@ -221,7 +221,7 @@ fn copy(hosts: &HostArgs, host: &str, program: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// What was heard of a host.
+/// News of a host.
 enum Heard {
     Answer(usize, Answer),
     /// Its output has ended.
@@ -355,7 +355,7 @@ fn follow(from: ChildStdout, index: usize, heard: Sender<Heard>) -> Result<()> {
 }
 
 /// All hosts and their states.
-struct Launch<'a> {
+struct RemoteLaunch<'a> {
     args: &'a RunArgs,
     hosts: Vec<Host>,
     heard: Receiver<Heard>,
@@ -367,7 +367,7 @@ struct Launch<'a> {
     killed_at: Option<Instant>,
 }
 
-impl Launch<'_> {
+impl RemoteLaunch<'_> {
     /// Waits until all agents have sockets, and tells all of them where the processes are. Returns
     /// false if a signal came before.
     fn gather(&mut self, signals: &Signals, key: Option<String>) -> Result<bool> {

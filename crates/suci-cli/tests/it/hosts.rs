@@ -138,7 +138,7 @@ fn ends_are_told_to_processes_of_other_hosts() {
 #[test]
 fn a_lost_host_is_the_failure_of_its_processes() {
     let (_dir, ssh) = scene();
-    // What runs at the other end of ssh is the parent of processes 2 and 3.
+    // The agent at the other end of ssh is the parent of processes 2 and 3.
     let script = r#"
         case $SUCI_ID in
         0) head -n 3 < /proc/self/fd/$SUCI_NOTICES | sort ;;

@@ -1,10 +1,10 @@
-//! The line of text that a process tells the others through its launcher.
+//! The line of text that a process gives to the others through its launcher.
 //!
 //! The launchers' stores take a word of at most 1,024 bytes without blanks and `=`. A card is
 //! `suci1/HOST/KEY/ADDRESS,ADDRESS`: the host's identity, 64 hexadecimal digits or `-`, and all
 //! addresses of the socket.
 
-use super::host::Host;
+use super::host::OwnHost;
 use crate::book::{self, AddressBook, shown};
 use crate::security::{PublicKey, PublicKeys};
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,7 +32,7 @@ pub(super) struct Card {
 
 impl Card {
     /// The card of a process that listens at `local`.
-    pub(super) fn new(here: &Host, local: SocketAddr, key: Option<PublicKey>) -> Self {
+    pub(super) fn new(here: &OwnHost, local: SocketAddr, key: Option<PublicKey>) -> Self {
         let (port, ip) = (local.port(), local.ip());
         let addresses = if ip.is_unspecified() {
             let fits = |it: &IpAddr| it.is_ipv4() || ip.is_ipv6();
@@ -130,7 +130,7 @@ impl fmt::Display for Card {
 /// # Errors
 /// A process offers no address that leads there.
 pub(super) fn book(
-    here: &Host,
+    here: &OwnHost,
     cards: &[Card],
     (own, local): (NodeId, SocketAddr),
 ) -> Result<AddressBook, String> {
@@ -217,12 +217,12 @@ mod tests {
     use super::super::host::OwnAddress;
     use super::*;
 
-    fn host(identity: &str, addresses: &[(&str, u32)]) -> Host {
+    fn host(identity: &str, addresses: &[(&str, u32)]) -> OwnHost {
         let own = |(ip, prefix): &(&str, u32)| OwnAddress {
             ip: ip.parse().unwrap(),
             prefix: *prefix,
         };
-        Host {
+        OwnHost {
             identity: identity.to_owned(),
             addresses: addresses.iter().map(own).collect(),
         }

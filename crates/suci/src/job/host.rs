@@ -31,13 +31,13 @@ impl OwnAddress {
 
 /// The host, as far as processes must know of each other's.
 #[derive(Clone, Debug)]
-pub(super) struct Host {
+pub(super) struct OwnHost {
     /// Equal for processes that reach each other over loopback; unique otherwise.
     pub(super) identity: String,
     pub(super) addresses: Vec<OwnAddress>,
 }
 
-impl Host {
+impl OwnHost {
     pub(super) fn this() -> io::Result<Self> {
         Ok(Self {
             identity: identity(),
@@ -165,9 +165,9 @@ mod tests {
 
     #[test]
     fn this_host_has_loopback_and_one_identity() {
-        let host = Host::this().unwrap();
+        let host = OwnHost::this().unwrap();
         assert!(host.addresses.iter().any(|it| it.ip.is_loopback()));
-        assert_eq!(host.identity, Host::this().unwrap().identity);
+        assert_eq!(host.identity, OwnHost::this().unwrap().identity);
         assert!(!name().is_empty());
     }
 }

@@ -2,7 +2,7 @@
 //! its number, and a headless service makes the name known to the others. Their addresses are
 //! looked up by name, again when a pod is lost: it may come back with another address.
 
-use super::recognise::{Found, Kind, Look, Surroundings, port};
+use super::recognise::{FoundLauncher, Kind, Look, Surroundings, port};
 use crate::book::number;
 use crate::env;
 use std::fmt::Write as _;
@@ -22,9 +22,9 @@ const AGAIN: Duration = Duration::from_millis(500);
 /// The pods of one Job or StatefulSet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pods {
-    /// The text before the number.
+    /// The part of a pod's name before the number.
     before: String,
-    /// The text behind it.
+    /// The part behind it.
     behind: String,
     pub(super) port: u16,
 }
@@ -59,7 +59,7 @@ pub(super) fn recognise(seen: &Surroundings<'_>) -> Result<Look, String> {
     let port = port(seen)?.unwrap_or(DEFAULT_PORT);
     Ok(match Pods::of(seen, index, port) {
         Err(problem) => Look::Incomplete(problem),
-        Ok(pods) => Look::Complete(Found {
+        Ok(pods) => Look::Complete(FoundLauncher {
             kind: Kind::Pods(pods),
             rank: index,
             size: Some(size),
@@ -67,7 +67,7 @@ pub(super) fn recognise(seen: &Surroundings<'_>) -> Result<Look, String> {
     })
 }
 
-/// Returns the text before the number at the end of a name, and the number.
+/// Splits a name into the part before the number at its end, and the number.
 fn ordinal(name: &str) -> Option<(&str, u32)> {
     let (before, digits) = name.rsplit_once('-')?;
     let index = number(digits).filter(|index| index.to_string() == digits)?;
@@ -164,7 +164,7 @@ mod tests {
             hosts: hosts.to_owned(),
         };
         match recognise(&seen)? {
-            Look::Complete(Found {
+            Look::Complete(FoundLauncher {
                 kind: Kind::Pods(pods),
                 rank,
                 ..

@@ -13,7 +13,7 @@ mod pmix;
 mod recognise;
 mod slurm;
 
-pub(crate) use recognise::{Launcher, traces};
+pub(crate) use recognise::{LauncherKind, traces};
 
 use crate::book::AddressBook;
 use crate::env;
@@ -21,7 +21,7 @@ use crate::error::{Error, bind_error};
 use crate::reach::check_listen;
 use crate::security::{KeySource, Keyring, NodeKey, PublicKeys};
 use card::Card;
-use recognise::{Found, Kind};
+use recognise::{FoundLauncher, Kind};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -35,7 +35,7 @@ const DEFAULT_LIMIT: Duration = Duration::from_secs(120);
 /// Why a launcher is of no use: what was found, what is missing, and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Trouble {
-    pub(crate) launcher: Launcher,
+    pub(crate) launcher: LauncherKind,
     pub(crate) problem: String,
 }
 
@@ -70,7 +70,7 @@ struct Joined {
     keys: Option<(NodeKey, PublicKeys)>,
 }
 
-/// The things that a node needs of its launcher.
+/// A node's place under its launcher.
 pub(crate) struct Place {
     /// Bound to the address at which the others know this process.
     pub(crate) socket: UdpSocket,
@@ -87,8 +87,8 @@ fn state() -> MutexGuard<'static, State> {
 }
 
 /// The launcher that the environment shows; nothing if it shows none that is complete.
-fn found() -> Result<Option<&'static Found>, Error> {
-    static FOUND: OnceLock<Result<Option<Found>, Trouble>> = OnceLock::new();
+fn found() -> Result<Option<&'static FoundLauncher>, Error> {
+    static FOUND: OnceLock<Result<Option<FoundLauncher>, Trouble>> = OnceLock::new();
     let found = FOUND.get_or_init(|| recognise::recognise(&recognise::Surroundings::real()));
     match found {
         Ok(found) => Ok(found.as_ref()),
@@ -131,11 +131,11 @@ fn by_server(rank: u32) -> Result<u32, Error> {
         return Ok(size);
     }
     let size = pmix::size(rank, limit()?);
-    let size = size.map_err(|problem| trouble(Launcher::Pmix, problem))?;
+    let size = size.map_err(|problem| trouble(LauncherKind::Pmix, problem))?;
     Ok(*known.insert(size))
 }
 
-fn trouble(launcher: Launcher, problem: String) -> Trouble {
+fn trouble(launcher: LauncherKind, problem: String) -> Trouble {
     Trouble { launcher, problem }
 }
 
@@ -162,7 +162,7 @@ fn by_port(port: &pmi::Port) -> Result<(u32, u32), Error> {
             Ok(told)
         }
         Err(problem) => {
-            let trouble = trouble(Launcher::Pmi, problem);
+            let trouble = trouble(LauncherKind::Pmi, problem);
             *state = State::Failed(trouble.clone());
             Err(trouble.into())
         }
@@ -221,8 +221,7 @@ pub(crate) fn join(listen: Option<SocketAddr>, is_safe: bool) -> Result<Option<P
             Ok(Some(place))
         }
         Err(error) => {
-            // A step that failed before all processes met may succeed later, but this one was in
-            // the barrier, or may have been.
+            // A second try would wait at a barrier that the others have passed.
             if found.exchanges() {
                 let problem = match &error {
                     Error::Launcher { problem, .. } => problem.clone(),
@@ -266,7 +265,7 @@ impl Joined {
 
 /// This process, about to take its place.
 struct Own {
-    launcher: Launcher,
+    launcher: LauncherKind,
     rank: NodeId,
     /// 0 if the exchange tells it.
     size: u32,
@@ -290,7 +289,7 @@ impl Own {
             true => None,
             false => Some(NodeKey::generate().map_err(Error::io("making a key for this node"))?),
         };
-        let here = host::Host::this().map_err(Error::io("reading this host's addresses"))?;
+        let here = host::OwnHost::this().map_err(Error::io("reading this host's addresses"))?;
         let card = Card::new(&here, local, key.as_ref().map(NodeKey::public));
         let told = exchange(&card.to_string()).map_err(|problem| self.trouble(problem))?;
         let cards = Card::read_all(&told).map_err(|problem| self.trouble(problem))?;
@@ -310,7 +309,7 @@ impl Own {
         }
     }
 
-    fn join_step(&self, step: &slurm::Step) -> Taken {
+    fn join_step(&self, step: &slurm::JobStep) -> Taken {
         self.check_keys()?;
         let book = step
             .book(self.size)

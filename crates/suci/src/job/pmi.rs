@@ -39,9 +39,9 @@ pub(crate) struct Pmi {
 }
 
 /// The words of a line.
-struct Answer(String);
+struct PmiAnswer(String);
 
-impl Answer {
+impl PmiAnswer {
     fn get(&self, name: &str) -> Option<&str> {
         let mut words = self.0.split(' ').filter_map(|word| word.split_once('='));
         words
@@ -169,7 +169,7 @@ impl Pmi {
     }
 
     /// Says a command and returns the answer, which must be `expected` and no failure.
-    fn ask(&mut self, command: &str, expected: &str, until: Instant) -> Result<Answer, String> {
+    fn ask(&mut self, command: &str, expected: &str, until: Instant) -> Result<PmiAnswer, String> {
         self.say(&format!("cmd={command}"), until)?;
         self.hear(expected, until)
     }
@@ -191,8 +191,8 @@ impl Pmi {
     }
 
     /// Reads the next line, which must be the answer `expected`.
-    fn hear(&mut self, expected: &str, until: Instant) -> Result<Answer, String> {
-        let answer = Answer(self.line(until)?);
+    fn hear(&mut self, expected: &str, until: Instant) -> Result<PmiAnswer, String> {
+        let answer = PmiAnswer(self.line(until)?);
         if answer.get("cmd") != Some(expected) {
             return Err(format!("{} (expected cmd={expected})", garbled(&answer.0)));
         }
@@ -302,7 +302,7 @@ mod tests {
             if stream.read_line(&mut line).unwrap_or(0) == 0 {
                 return heard;
             }
-            let asked = Answer(line.trim().to_owned());
+            let asked = PmiAnswer(line.trim().to_owned());
             let word = |name| asked.get(name).unwrap_or_default().to_owned();
             let answer = match asked.get("cmd").unwrap() {
                 "init" => "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=2".to_owned(),

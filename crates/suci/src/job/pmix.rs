@@ -48,15 +48,15 @@ const ANCESTORS: usize = 16;
 /// `pmix_proc_t`
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Process {
+struct PmixProcess {
     namespace: [c_char; NAMESPACE],
     rank: u32,
 }
 
-/// `pmix_value_t`, whose union is read and written by [`Value::kind`].
+/// `pmix_value_t`, whose union is read and written by [`PmixValue::kind`].
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Value {
+struct PmixValue {
     kind: u16,
     data: Data,
 }
@@ -77,29 +77,29 @@ union Data {
 struct Info {
     key: [c_char; KEY_LENGTH],
     flags: u32,
-    value: Value,
+    value: PmixValue,
 }
 
 /// As the headers of OpenPMIx 4.2 have them.
 const _: () = {
-    assert!(size_of::<Process>() == 260 && offset_of!(Process, rank) == 256);
-    assert!(size_of::<*const c_void>() != 8 || size_of::<Value>() == 32);
-    assert!(size_of::<*const c_void>() != 8 || offset_of!(Value, data) == 8);
+    assert!(size_of::<PmixProcess>() == 260 && offset_of!(PmixProcess, rank) == 256);
+    assert!(size_of::<*const c_void>() != 8 || size_of::<PmixValue>() == 32);
+    assert!(size_of::<*const c_void>() != 8 || offset_of!(PmixValue, data) == 8);
     assert!(size_of::<*const c_void>() != 8 || size_of::<Info>() == 552);
     assert!(offset_of!(Info, flags) == 512 && offset_of!(Info, value) == 520);
 };
 
-type Init = unsafe extern "C" fn(*mut Process, *const Info, usize) -> c_int;
+type Init = unsafe extern "C" fn(*mut PmixProcess, *const Info, usize) -> c_int;
 type Finalize = unsafe extern "C" fn(*const Info, usize) -> c_int;
-type Put = unsafe extern "C" fn(u8, *const c_char, *mut Value) -> c_int;
+type Put = unsafe extern "C" fn(u8, *const c_char, *mut PmixValue) -> c_int;
 type Commit = unsafe extern "C" fn() -> c_int;
-type Fence = unsafe extern "C" fn(*const Process, usize, *const Info, usize) -> c_int;
+type Fence = unsafe extern "C" fn(*const PmixProcess, usize, *const Info, usize) -> c_int;
 type Get = unsafe extern "C" fn(
-    *const Process,
+    *const PmixProcess,
     *const c_char,
     *const Info,
     usize,
-    *mut *mut Value,
+    *mut *mut PmixValue,
 ) -> c_int;
 type ErrorString = unsafe extern "C" fn(c_int) -> *const c_char;
 
@@ -186,8 +186,11 @@ impl Library {
     }
 
     /// Begins a session, runs `work` with the name of this process, and ends the session.
-    fn session<T>(&self, work: impl FnOnce(&Process) -> Result<T, String>) -> Result<T, String> {
-        let mut own = Process {
+    fn session<T>(
+        &self,
+        work: impl FnOnce(&PmixProcess) -> Result<T, String>,
+    ) -> Result<T, String> {
+        let mut own = PmixProcess {
             namespace: [0; NAMESPACE],
             rank: 0,
         };
@@ -203,7 +206,7 @@ impl Library {
     }
 
     /// The value that a process put, or the server tells of all.
-    fn value(&self, of: &Process, key: &CStr, limit: Duration) -> Result<Value, String> {
+    fn value(&self, of: &PmixProcess, key: &CStr, limit: Duration) -> Result<PmixValue, String> {
         let mut found = std::ptr::null_mut();
         let limit = [timeout(limit)];
         // SAFETY: all pointers outlive the call; the key ends with a zero.
@@ -224,8 +227,8 @@ impl Library {
             .ok_or_else(|| "PMIx_Get gave nothing".to_owned())
     }
 
-    fn size(&self, own: &Process, limit: Duration) -> Result<u32, String> {
-        let all = Process {
+    fn size(&self, own: &PmixProcess, limit: Duration) -> Result<u32, String> {
+        let all = PmixProcess {
             rank: WILDCARD,
             ..*own
         };
@@ -239,9 +242,14 @@ impl Library {
         }
     }
 
-    fn exchange(&self, own: &Process, card: &CStr, limit: Duration) -> Result<Vec<String>, String> {
+    fn exchange(
+        &self,
+        own: &PmixProcess,
+        card: &CStr,
+        limit: Duration,
+    ) -> Result<Vec<String>, String> {
         let size = self.size(own, limit)?;
-        let mut value = Value {
+        let mut value = PmixValue {
             kind: STRING,
             data: string(card),
         };
@@ -250,7 +258,7 @@ impl Library {
         self.check("PMIx_Put", status)?;
         // SAFETY: takes nothing.
         self.check("PMIx_Commit", unsafe { (self.commit)() })?;
-        let all = Process {
+        let all = PmixProcess {
             rank: WILDCARD,
             ..*own
         };
@@ -259,7 +267,7 @@ impl Library {
         let status = unsafe { (self.fence)(&raw const all, 1, wishes.as_ptr(), wishes.len()) };
         self.check("waiting for the other processes (PMIx_Fence)", status)?;
         let card_of = |rank| {
-            let process = Process { rank, ..*own };
+            let process = PmixProcess { rank, ..*own };
             let value = self
                 .value(&process, KEY, limit)
                 .map_err(|problem| format!("process {rank} of {size} has no node: {problem}"))?;
@@ -270,7 +278,7 @@ impl Library {
 }
 
 /// The text of a value; nothing if it has none, or a longer one than any card.
-fn text(value: &Value) -> Option<String> {
+fn text(value: &PmixValue) -> Option<String> {
     if value.kind != STRING {
         return None;
     }
@@ -302,7 +310,7 @@ fn info(key: &CStr, kind: u16, data: Data) -> Info {
     Info {
         key: name,
         flags: 0,
-        value: Value { kind, data },
+        value: PmixValue { kind, data },
     }
 }
 
@@ -457,7 +465,7 @@ mod tests {
 
     #[test]
     fn only_short_texts_are_read() {
-        let value = |kind, data| Value { kind, data };
+        let value = |kind, data| PmixValue { kind, data };
         let long = CString::new("x".repeat(LONGEST + 1)).unwrap();
         assert_eq!(
             text(&value(STRING, string(c"card"))),

@@ -7,7 +7,7 @@ use std::os::fd::RawFd;
 
 /// A launcher other than `suci run`, whose variables come before all of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Launcher {
+pub(crate) enum LauncherKind {
     Pmix,
     Pmi,
     Slurm,
@@ -15,7 +15,7 @@ pub(crate) enum Launcher {
     Ranks,
 }
 
-impl Launcher {
+impl LauncherKind {
     /// Its name in errors and in `suci env`.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -58,7 +58,7 @@ pub(crate) enum Kind {
     Pmix,
     PmiFd(RawFd),
     PmiPort(pmi::Port),
-    Slurm(slurm::Step),
+    Slurm(slurm::JobStep),
     Pods(kubernetes::Pods),
     /// Nothing tells the addresses; the remedy.
     Ranks(&'static str),
@@ -66,7 +66,7 @@ pub(crate) enum Kind {
 
 /// A launcher whose variables are complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct FoundLauncher {
     pub(crate) kind: Kind,
     /// 0 if the kind is one that must be asked.
     pub(crate) rank: u32,
@@ -74,14 +74,14 @@ pub(crate) struct Found {
     pub(crate) size: Option<u32>,
 }
 
-impl Found {
-    pub(crate) fn launcher(&self) -> Launcher {
+impl FoundLauncher {
+    pub(crate) fn launcher(&self) -> LauncherKind {
         match self.kind {
-            Kind::Pmix => Launcher::Pmix,
-            Kind::PmiFd(_) | Kind::PmiPort(_) => Launcher::Pmi,
-            Kind::Slurm(_) => Launcher::Slurm,
-            Kind::Pods(_) => Launcher::Kubernetes,
-            Kind::Ranks(_) => Launcher::Ranks,
+            Kind::Pmix => LauncherKind::Pmix,
+            Kind::PmiFd(_) | Kind::PmiPort(_) => LauncherKind::Pmi,
+            Kind::Slurm(_) => LauncherKind::Slurm,
+            Kind::Pods(_) => LauncherKind::Kubernetes,
+            Kind::Ranks(_) => LauncherKind::Ranks,
         }
     }
 
@@ -91,7 +91,7 @@ impl Found {
     }
 }
 
-/// The surroundings in which a process can see its launcher.
+/// The traces of a launcher that a process can see.
 pub(super) struct Surroundings<'a> {
     pub(super) variable: &'a dyn Fn(&str) -> Option<String>,
     /// The host's or pod's name.
@@ -143,12 +143,12 @@ impl Surroundings<'_> {
     }
 }
 
-/// The result of looking for one launcher.
+/// The state of one launcher's variables.
 pub(super) enum Look {
     Absent,
     /// Some variables are there; which are missing, and the remedy.
     Incomplete(String),
-    Complete(Found),
+    Complete(FoundLauncher),
 }
 
 type Recogniser = fn(&Surroundings<'_>) -> Result<Look, String>;
@@ -156,9 +156,9 @@ type Recogniser = fn(&Surroundings<'_>) -> Result<Look, String>;
 /// The order in which launchers are looked for: those that carry addresses come first. So Slurm
 /// with PMIx or PMI is asked by these, and processes that mpiexec starts within a job of Slurm are
 /// mpiexec's.
-const ORDER: [(Launcher, &[&str], Recogniser); 5] = [
+const ORDER: [(LauncherKind, &[&str], Recogniser); 5] = [
     (
-        Launcher::Pmix,
+        LauncherKind::Pmix,
         &[
             "PMIX_RANK",
             "PMIX_NAMESPACE",
@@ -169,18 +169,18 @@ const ORDER: [(Launcher, &[&str], Recogniser); 5] = [
         pmix,
     ),
     (
-        Launcher::Pmi,
+        LauncherKind::Pmi,
         &["PMI_FD", "PMI_RANK", "PMI_SIZE", "PMI_PORT", "PMI_ID"],
         pmi,
     ),
-    (Launcher::Slurm, &slurm::VARIABLES, slurm::recognise),
+    (LauncherKind::Slurm, &slurm::VARIABLES, slurm::recognise),
     (
-        Launcher::Kubernetes,
+        LauncherKind::Kubernetes,
         &kubernetes::VARIABLES,
         kubernetes::recognise,
     ),
     (
-        Launcher::Ranks,
+        LauncherKind::Ranks,
         &[
             "OMPI_COMM_WORLD_RANK",
             "OMPI_COMM_WORLD_SIZE",
@@ -192,7 +192,7 @@ const ORDER: [(Launcher, &[&str], Recogniser); 5] = [
 ];
 
 /// The first launcher whose variables are complete.
-pub(super) fn recognise(seen: &Surroundings<'_>) -> Result<Option<Found>, Trouble> {
+pub(super) fn recognise(seen: &Surroundings<'_>) -> Result<Option<FoundLauncher>, Trouble> {
     for (launcher, _, look) in ORDER {
         let looked = look(seen).map_err(|problem| Trouble { launcher, problem })?;
         if let Look::Complete(found) = looked {
@@ -202,24 +202,23 @@ pub(super) fn recognise(seen: &Surroundings<'_>) -> Result<Option<Found>, Troubl
     Ok(None)
 }
 
-/// The traces of a launcher in the environment.
+/// The variables of a launcher that are there.
 pub(crate) struct Trace {
-    pub(crate) launcher: Launcher,
+    pub(crate) launcher: LauncherKind,
     /// The variables that are set, and their values.
     pub(crate) variables: Vec<(&'static str, String)>,
-    /// The thing that is missing or wrong, and the remedy; nothing if it is complete or absent.
+    /// The fault, and the remedy; nothing if it is complete or absent.
     pub(crate) problem: Option<String>,
     pub(crate) is_complete: bool,
 }
 
-/// Returns the traces of each launcher in this process's environment, in the order in which they
-/// are asked.
+/// Returns what this process's environment shows of each launcher, in the order in which they are asked.
 pub(crate) fn traces() -> Vec<Trace> {
     traces_in(&Surroundings::real())
 }
 
 fn traces_in(seen: &Surroundings<'_>) -> Vec<Trace> {
-    let trace = |(launcher, names, look): (Launcher, &[&'static str], Recogniser)| {
+    let trace = |(launcher, names, look): (LauncherKind, &[&'static str], Recogniser)| {
         let value = |name: &&'static str| Some((*name, shown(&seen.get(name)?)));
         let (problem, is_complete) = match look(seen) {
             Ok(Look::Complete(_)) => (None, true),
@@ -242,7 +241,7 @@ fn pmix(seen: &Surroundings<'_>) -> Result<Look, String> {
     let (rank, namespace) = (seen.number("PMIX_RANK")?, seen.get("PMIX_NAMESPACE"));
     Ok(match (rank, namespace, has_server) {
         (None, ..) => Look::Absent,
-        (Some(rank), Some(_), true) => Look::Complete(Found {
+        (Some(rank), Some(_), true) => Look::Complete(FoundLauncher {
             kind: Kind::Pmix,
             rank,
             size: seen
@@ -266,7 +265,7 @@ fn pmi(seen: &Surroundings<'_>) -> Result<Look, String> {
     if let Some(fd) = seen.number("PMI_FD")? {
         let fd = RawFd::try_from(fd).map_err(|_| format!("PMI_FD={fd}: no descriptor"))?;
         return Ok(match ranks {
-            Some((rank, size)) => Look::Complete(Found {
+            Some((rank, size)) => Look::Complete(FoundLauncher {
                 kind: Kind::PmiFd(fd),
                 rank,
                 size: Some(size),
@@ -279,7 +278,7 @@ fn pmi(seen: &Surroundings<'_>) -> Result<Look, String> {
         (Some(_), None) => Look::Incomplete(missing("PMI_PORT", "PMI_ID")),
         (Some(address), Some(id)) => {
             let id = id.to_string();
-            Look::Complete(Found {
+            Look::Complete(FoundLauncher {
                 kind: Kind::PmiPort(pmi::Port { address, id }),
                 rank: 0,
                 size: None,
@@ -303,7 +302,7 @@ fn ranks(seen: &Surroundings<'_>) -> Result<Look, String> {
         (None, None) => None,
     };
     Ok(found.map_or(Look::Absent, |((rank, size), remedy)| {
-        Look::Complete(Found {
+        Look::Complete(FoundLauncher {
             kind: Kind::Ranks(remedy),
             rank,
             size: Some(size),
@@ -363,27 +362,32 @@ mod tests {
         const OPEN_MPI: &str = "OMPI_COMM_WORLD_RANK=6 OMPI_COMM_WORLD_SIZE=7";
         let all = [PMIX, PMI, PORT, SLURM, JOB, SET, OPEN_MPI];
         for (variables, launcher, rank, size) in [
-            (PMIX, Launcher::Pmix, 1, None),
+            (PMIX, LauncherKind::Pmix, 1, None),
             (
                 &format!("{PMIX} OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=9"),
-                Launcher::Pmix,
+                LauncherKind::Pmix,
                 1,
                 Some(9),
             ),
-            (PMI, Launcher::Pmi, 2, Some(5)),
-            (PORT, Launcher::Pmi, 0, None),
-            (SLURM, Launcher::Slurm, 3, Some(4)),
-            (JOB, Launcher::Kubernetes, 2, Some(3)),
-            (SET, Launcher::Kubernetes, 2, Some(4)),
-            (OPEN_MPI, Launcher::Ranks, 6, Some(7)),
-            ("PMI_RANK=1 PMI_SIZE=2", Launcher::Ranks, 1, Some(2)),
-            // The first launcher counts.
-            (&all.join(" "), Launcher::Pmix, 1, Some(7)),
-            (&all[1..6].join(" "), Launcher::Pmi, 2, Some(5)),
-            (&all[3..6].join(" "), Launcher::Slurm, 3, Some(4)),
+            (PMI, LauncherKind::Pmi, 2, Some(5)),
+            (PORT, LauncherKind::Pmi, 0, None),
+            (SLURM, LauncherKind::Slurm, 3, Some(4)),
+            (JOB, LauncherKind::Kubernetes, 2, Some(3)),
+            (SET, LauncherKind::Kubernetes, 2, Some(4)),
+            (OPEN_MPI, LauncherKind::Ranks, 6, Some(7)),
+            ("PMI_RANK=1 PMI_SIZE=2", LauncherKind::Ranks, 1, Some(2)),
+            // The first of several counts.
+            (&all.join(" "), LauncherKind::Pmix, 1, Some(7)),
+            (&all[1..6].join(" "), LauncherKind::Pmi, 2, Some(5)),
+            (&all[3..6].join(" "), LauncherKind::Slurm, 3, Some(4)),
             // An incomplete one does not.
-            (&format!("PMIX_RANK=1 {PMI}"), Launcher::Pmi, 2, Some(5)),
-            (&format!("PMI_FD=9 {SLURM}"), Launcher::Slurm, 3, Some(4)),
+            (&format!("PMIX_RANK=1 {PMI}"), LauncherKind::Pmi, 2, Some(5)),
+            (
+                &format!("PMI_FD=9 {SLURM}"),
+                LauncherKind::Slurm,
+                3,
+                Some(4),
+            ),
         ] {
             let found = look(variables, recognise);
             // The rank of another kind of Open MPI's does not fit there, and is an error.
@@ -412,44 +416,52 @@ mod tests {
     #[test]
     fn what_is_missing_or_wrong_is_named() {
         for (variables, launcher, part) in [
-            ("PMIX_RANK=0", Launcher::Pmix, "PMIX_NAMESPACE is not"),
+            ("PMIX_RANK=0", LauncherKind::Pmix, "PMIX_NAMESPACE is not"),
             (
                 "PMIX_RANK=0 PMIX_NAMESPACE=x",
-                Launcher::Pmix,
+                LauncherKind::Pmix,
                 "PMIX_SERVER_URI4",
             ),
-            ("PMI_FD=7", Launcher::Pmi, "PMI_RANK or PMI_SIZE is not"),
-            ("PMI_PORT=h:1", Launcher::Pmi, "PMI_ID is not"),
+            ("PMI_FD=7", LauncherKind::Pmi, "PMI_RANK or PMI_SIZE is not"),
+            ("PMI_PORT=h:1", LauncherKind::Pmi, "PMI_ID is not"),
             (
                 "SLURM_PROCID=0",
-                Launcher::Slurm,
+                LauncherKind::Slurm,
                 "start the program by srun",
             ),
-            ("JOB_COMPLETION_INDEX=0", Launcher::Kubernetes, "SUCI_SIZE"),
-            ("PMIX_RANK=x", Launcher::Pmix, "PMIX_RANK=x: not a number"),
+            (
+                "JOB_COMPLETION_INDEX=0",
+                LauncherKind::Kubernetes,
+                "SUCI_SIZE",
+            ),
+            (
+                "PMIX_RANK=x",
+                LauncherKind::Pmix,
+                "PMIX_RANK=x: not a number",
+            ),
             (
                 "PMI_RANK=2 PMI_SIZE=2",
-                Launcher::Pmi,
+                LauncherKind::Pmi,
                 "PMI_RANK=2: not below PMI_SIZE=2",
             ),
             (
                 "PMI_FD=4294967295 PMI_RANK=0 PMI_SIZE=1",
-                Launcher::Pmi,
+                LauncherKind::Pmi,
                 "no descriptor",
             ),
             (
                 "OMPI_COMM_WORLD_RANK=-1 OMPI_COMM_WORLD_SIZE=1",
-                Launcher::Ranks,
+                LauncherKind::Ranks,
                 "=-1: not a number",
             ),
             (
                 "JOB_COMPLETION_INDEX=3 SUCI_SIZE=3",
-                Launcher::Kubernetes,
+                LauncherKind::Kubernetes,
                 "not below SUCI_SIZE=3",
             ),
             (
                 "JOB_COMPLETION_INDEX=0 SUCI_SIZE=3 SUCI_PORT=65536",
-                Launcher::Kubernetes,
+                LauncherKind::Kubernetes,
                 "SUCI_PORT=65536: not a port",
             ),
         ] {
@@ -460,6 +472,6 @@ mod tests {
             assert!(!trace.is_complete);
         }
         let wrong = look("PMI_RANK=2 PMI_SIZE=2", recognise).unwrap_err();
-        assert_eq!(wrong.launcher, Launcher::Pmi);
+        assert_eq!(wrong.launcher, LauncherKind::Pmi);
     }
 }

@@ -2,7 +2,7 @@
 //! the job step and the tasks on each. The ports begin at a number that the job's and the step's
 //! numbers choose.
 
-use super::recognise::{Found, Kind, Look, Surroundings, port};
+use super::recognise::{FoundLauncher, Kind, Look, Surroundings, port};
 use crate::book::{number, shown};
 use crate::env;
 use std::fmt::Write as _;
@@ -30,7 +30,7 @@ const PORTS: std::ops::Range<u32> = 10_240..32_768;
 
 /// A job step as one of its processes sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Step {
+pub(crate) struct JobStep {
     /// The hosts by rank.
     hosts: Vec<String>,
     /// The port of rank 0, if [`env::PORT`] names it.
@@ -77,12 +77,12 @@ pub(super) fn recognise(seen: &Surroundings<'_>) -> Result<Look, String> {
         ));
     }
     let host = |&(node, _): &(usize, u32)| nodes.get(node).cloned().unwrap_or_default();
-    let step = Step {
+    let step = JobStep {
         hosts: places.iter().map(host).collect(),
         port: port(seen)?,
         numbers: (seen.number("SLURM_JOB_ID")?.unwrap_or(0), step),
     };
-    Ok(Look::Complete(Found {
+    Ok(Look::Complete(FoundLauncher {
         kind: Kind::Slurm(step),
         rank,
         size: Some(size),
@@ -151,7 +151,7 @@ fn check_own(seen: &Surroundings<'_>, rank: u32, places: &[(usize, u32)]) -> Res
     }
 }
 
-impl Step {
+impl JobStep {
     /// The port of a process.
     pub(super) fn port(&self, rank: u32, size: u32) -> Result<u16, String> {
         let first = self
@@ -363,7 +363,7 @@ mod tests {
         assert_eq!(deal(&[2, 1], 1), [(0, 0), (1, 0), (0, 1)]);
     }
 
-    fn step(variables: &[(&str, &str)]) -> Result<Found, String> {
+    fn step(variables: &[(&str, &str)]) -> Result<FoundLauncher, String> {
         let all = [
             ("SLURM_JOB_ID", "17"),
             ("SLURM_STEP_ID", "0"),
@@ -462,7 +462,7 @@ mod tests {
     fn chosen_ports_fit_however_many_processes_there_are() {
         for size in [1, 4_096, PORTS.end - PORTS.start - 1] {
             for job in (0..10_000).chain([u32::MAX]) {
-                let step = Step {
+                let step = JobStep {
                     hosts: Vec::new(),
                     port: None,
                     numbers: (job, 1),
@@ -474,7 +474,7 @@ mod tests {
                 );
             }
         }
-        let step = Step {
+        let step = JobStep {
             hosts: Vec::new(),
             port: None,
             numbers: (1, 1),
