@@ -201,8 +201,8 @@ pub struct LauncherState {
     pub problem: Option<String>,
 }
 
-/// Returns what the environment shows of each launcher, in the order in which they are looked for. Blocks
-/// for nothing and nobody.
+/// Returns what the environment shows of each launcher, in the order in which they are looked
+/// for. Blocks for nothing and nobody.
 #[must_use]
 pub fn launchers() -> Vec<LauncherState> {
     let names = [ID, SIZE, BOOK, FD, NOTICES];

@@ -82,11 +82,11 @@ impl Node {
     }
 
     /// Opens the node that the environment describes: as `suci run` makes it, or as another
-    /// launcher does (PMIx, PMI, Slurm, Kubernetes, in this order; docs/launchers.md). The node's ID
-    /// is the process's rank, and the book has all processes. Where the launcher carries values,
-    /// addresses go through it, and keys that are made for this run if nothing names others, so
-    /// that the nodes are sealed. The call then waits for all processes, at most for 120 s
-    /// ([`env::LAUNCH_TIMEOUT`](crate::env::LAUNCH_TIMEOUT)).
+    /// launcher does (PMIx, PMI, Slurm, Kubernetes, in this order; docs/launchers.md). The node's
+    /// ID is the process's rank, and the book has all processes. Where the launcher carries
+    /// values, addresses go through it, and keys that are made for this run if nothing names
+    /// others, so that the nodes are sealed. The call then waits for all processes, at most for
+    /// 120 s ([`env::LAUNCH_TIMEOUT`](crate::env::LAUNCH_TIMEOUT)).
     ///
     /// # Errors
     /// As [`NodeBuilder::open`]; [`Error::Launcher`] tells what was found, what is missing, and

@@ -1,6 +1,6 @@
 //! `suci run --hosts`: an [agent](super::agent) on each host, reached by `ssh`, starts the
-//! processes there. The agents bind the sockets, so that the book is complete before the first process
-//! starts, and tell how processes end. This side hands that on, and merges the output.
+//! processes there. The agents bind the sockets, so that the book is complete before the first
+//! process starts, and tell how processes end. This side hands that on, and merges the output.
 //!
 //! `ssh` alone says whether a host is lost: it ends, by itself or since its server does not answer.
 

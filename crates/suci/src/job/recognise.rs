@@ -212,7 +212,8 @@ pub(crate) struct Trace {
     pub(crate) is_complete: bool,
 }
 
-/// Returns what this process's environment shows of each launcher, in the order in which they are asked.
+/// Returns what this process's environment shows of each launcher, in the order in which they are
+/// asked.
 pub(crate) fn traces() -> Vec<Trace> {
     traces_in(&Surroundings::real())
 }
