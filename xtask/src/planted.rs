@@ -19,9 +19,10 @@ const PLANTED: [&str; 7] = [
     "default", "remote", "sealed", "groups", "sockets", "routes", "members",
 ];
 
-/// The profiles whose seeds must pass: those, busy hosts, and more peers than slots.
-pub(crate) const PROFILES: [&str; 9] = [
-    "default", "remote", "sealed", "groups", "sockets", "routes", "members", "busy", "visits",
+/// The profiles whose seeds must pass: those, receives, busy hosts, and more peers than slots.
+pub(crate) const PROFILES: [&str; 10] = [
+    "default", "remote", "sealed", "groups", "sockets", "matching", "routes", "members", "busy",
+    "visits",
 ];
 
 /// Attacks made at once: the programs mostly wait for the other end's timers.

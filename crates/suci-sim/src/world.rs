@@ -840,8 +840,8 @@ impl World {
         self.oracle.process_stopped(process.id, self.now);
         self.remote.lock().process_stopped(process.id);
         self.groups.lock().process_stopped(process.id);
-        self.matching.lock().process_stopped(process.id);
         let node = self.nodes.get(host).copied().unwrap_or_default();
+        self.matching.lock().process_stopped(process.id, node);
         let mut sockets = self.sockets.lock();
         sockets.process_stopped(process.id, node, self.now);
         drop(sockets);

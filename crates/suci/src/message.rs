@@ -92,7 +92,7 @@ impl Message {
         reply.check_unused("the tag", reply.outgoing.tag != 0, "a reply")?;
         reply.outgoing.channel = self.channel.replies();
         reply.outgoing.tag = self.tag;
-        reply.replies = true;
+        reply.is_placed = true;
         Ok(reply)
     }
 
@@ -132,8 +132,9 @@ impl Message {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutgoingMessage {
     outgoing: Outgoing,
-    /// The message is a reply, which goes on a channel of the library's.
-    replies: bool,
+    /// A call of the library named the channel, which is one of its own: of a reply, or of a
+    /// message for a receive.
+    is_placed: bool,
 }
 
 impl OutgoingMessage {
@@ -156,7 +157,22 @@ impl OutgoingMessage {
     /// one another.
     pub fn channel(mut self, channel: ChannelId) -> Self {
         self.outgoing.channel = channel;
-        self.replies = false;
+        self.is_placed = false;
+        self
+    }
+
+    /// For a [receive](crate::matching) of the peer on the channel of matching with this number, of
+    /// which the lower 24 bits count. The tag decides which receive takes it. All calls that send
+    /// may send it.
+    ///
+    /// ```
+    /// use suci::OutgoingMessage;
+    /// let message = OutgoingMessage::new("hello").matched(0).tag(7);
+    /// # let _ = message;
+    /// ```
+    pub fn matched(mut self, channel: u32) -> Self {
+        self.outgoing.channel = ChannelId::of_matching(channel);
+        self.is_placed = true;
         self
     }
 
@@ -227,26 +243,23 @@ impl OutgoingMessage {
         if !kind.is_user() {
             return Err(Error::ReservedKind { kind });
         }
-        match self.replies {
+        match self.is_placed {
             true => Ok(()),
             false => Error::check_channel(channel),
         }
     }
 
-    /// The message on a channel of matching, with a tag. A message that was not sent before may
-    /// have neither of its own.
-    pub(crate) fn matched(mut self, channel: ChannelId, tag: u64) -> Result<Self, Error> {
+    /// The message for receives on a channel of matching, with a tag. A message that was not sent
+    /// before may have neither of its own.
+    pub(crate) fn for_receives(mut self, channel: ChannelId, tag: u64) -> Result<Self, Error> {
         let of = "a message for a receive (the call names it)";
         let given = &self.outgoing;
-        if !given.kind.is_user() {
-            return Err(Error::ReservedKind { kind: given.kind });
-        }
         let is_new = !given.channel.carries_matched();
         self.check_unused("the channel", is_new && given.channel.0 != 0, of)?;
         self.check_unused("the tag", is_new && given.tag != 0, of)?;
         self.outgoing.channel = channel;
         self.outgoing.tag = tag;
-        self.replies = false;
+        self.is_placed = true;
         Ok(self)
     }
 
@@ -280,8 +293,12 @@ impl OutgoingMessage {
 
     /// Restores a message that the engine gave back. It was checked when it was made.
     pub(crate) fn from_outgoing(outgoing: Outgoing) -> Self {
-        let replies = outgoing.channel.carries_replies();
-        Self { outgoing, replies }
+        let channel = outgoing.channel;
+        let is_placed = channel.carries_replies() || channel.carries_matched();
+        Self {
+            outgoing,
+            is_placed,
+        }
     }
 
     pub(crate) fn outgoing(&self) -> &Outgoing {

@@ -1,6 +1,7 @@
 //! Carries the messages of matching over an engine.
 
 use super::Matching;
+use super::table::Begin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use suci_proto::message::{AnswerError, IncomingInfo};
@@ -53,10 +54,12 @@ pub struct MatchingService {
     /// While the driver takes a message out of the engine, the announced messages behind it. They
     /// are matched after that message.
     behind: Mutex<Option<Vec<(Source, IncomingInfo)>>>,
+    /// Messages of sessions before which the end of another one has to be heard of.
+    early: Mutex<Vec<(Source, IncomingInfo)>>,
     /// Nodes for whose messages there is no memory.
     held: Mutex<Vec<NodeId>>,
-    /// There are such nodes.
-    holds: AtomicBool,
+    /// There are such nodes, or such messages.
+    waits: AtomicBool,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -78,7 +81,7 @@ impl MatchingService {
     #[must_use]
     pub fn has_work(&self, engine: &Engine) -> bool {
         engine.has_port_input(Port::Matching)
-            || self.holds.load(Ordering::Relaxed)
+            || self.waits.load(Ordering::Relaxed)
             || self.table.wants_service()
     }
 
@@ -95,13 +98,13 @@ impl MatchingService {
                 break;
             }
             for (from, info) in behind.into_iter().flatten() {
-                let memory = self.table.with(|table| table.begin(from, &info));
-                if let Some(memory) = memory {
-                    let buffer = Some(ReceiveBuffer::lent(memory));
-                    // If it is not taken, the bytes come to the engine, and are copied.
-                    let _ = engine.accept(from.node, info.channel, info.number, buffer);
-                }
+                self.begin(engine, from, info);
             }
+        }
+        let early = core::mem::take(&mut *lock(&self.early));
+        for (from, info) in early {
+            self.table.with(|table| table.hear_of(from));
+            self.begin(engine, from, info);
         }
         self.decide(engine);
         let mut held = lock(&self.held);
@@ -109,7 +112,7 @@ impl MatchingService {
             let freed = held.extract_if(.., |node| table.takes(*node));
             (freed.collect::<Vec<_>>(), table.has_completion())
         });
-        self.holds.store(!held.is_empty(), Ordering::Relaxed);
+        self.waits.store(!held.is_empty(), Ordering::Relaxed);
         for node in freed {
             engine.hold_port(Port::Matching, node, false);
         }
@@ -128,6 +131,19 @@ impl MatchingService {
         if let Some(node) = from.filter(|_| !takes) {
             engine.hold_port(Port::Matching, node, true);
             lock(&self.held).push(node);
+        }
+    }
+
+    /// Matches a message about which the engine asked before.
+    fn begin(&self, engine: &mut Engine, from: Source, info: IncomingInfo) {
+        match self.table.with(|table| table.begin(from, &info)) {
+            Begin::Placed(memory) => {
+                let buffer = Some(ReceiveBuffer::lent(memory));
+                // If it is not taken, the bytes come to the engine, and are copied.
+                let _ = engine.accept(from.node, info.channel, info.number, buffer);
+            }
+            Begin::Kept => {}
+            Begin::TooEarly => lock(&self.early).push((from, info)),
         }
     }
 
@@ -157,13 +173,21 @@ impl MatchingService {
 
 impl Placement for MatchingService {
     fn place(&self, from: Source, message: &IncomingInfo) -> Place {
+        if !message.channel.carries_matched() {
+            return Place::Own;
+        }
         if let Some(behind) = &mut *lock(&self.behind) {
             behind.push((from, message.clone()));
             return Place::Later;
         }
         match self.table.with(|table| table.begin(from, message)) {
-            Some(memory) => Place::Named(ReceiveBuffer::lent(memory)),
-            None => Place::Later,
+            Begin::Placed(memory) => Place::Named(ReceiveBuffer::lent(memory)),
+            Begin::Kept => Place::Later,
+            Begin::TooEarly => {
+                lock(&self.early).push((from, message.clone()));
+                self.waits.store(true, Ordering::Relaxed);
+                Place::Later
+            }
         }
     }
 }

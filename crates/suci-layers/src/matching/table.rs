@@ -119,6 +119,17 @@ pub(super) struct Decision {
     into: Option<(Slot, Arc<AtomicBool>)>,
 }
 
+/// What is decided about a message that begins.
+#[derive(Debug)]
+pub(super) enum Begin {
+    /// Its bytes go to the buffer of a receive.
+    Placed(RevocablePlace),
+    /// Its bytes go to the engine. If it is announced, that is decided later.
+    Kept,
+    /// The end of the session before it must be heard of first.
+    TooEarly,
+}
+
 /// The memory of a message, until the layer takes it back.
 #[derive(Debug)]
 pub(super) struct RevocablePlace {
@@ -387,25 +398,30 @@ impl Matching {
         }
     }
 
-    /// Decides where the bytes of a message go that begins, or is announced. Returns the memory of
-    /// a receive; otherwise they go into the engine's, as far as it was
-    /// [decided](Self::poll_decision).
-    pub(super) fn begin(&mut self, from: Source, message: &IncomingInfo) -> Option<RevocablePlace> {
+    /// Notes that the ends of all sessions with the node of `from` before that one were heard of.
+    pub(super) fn hear_of(&mut self, from: Source) {
+        let expected = self.sessions.entry(from.node).or_default();
+        *expected = from.session.max(*expected);
+    }
+
+    /// Decides where the bytes of a message go that begins, or is announced.
+    pub(super) fn begin(&mut self, from: Source, message: &IncomingInfo) -> Begin {
         let (channel, number) = (message.channel, message.number);
         let place = Place {
             from,
             channel,
             number,
         };
-        // The end of the session before may still have to be heard of, and messages of it come
-        // first. This one is matched once it is complete.
-        let expected = self.sessions.get(&from.node);
-        if expected.copied().unwrap_or_default() != from.session {
-            return None;
+        // Messages of the session before come first.
+        let expected = self.sessions.get(&from.node).copied().unwrap_or_default();
+        match from.session.cmp(&expected) {
+            core::cmp::Ordering::Less => return Begin::Kept,
+            core::cmp::Ordering::Equal => {}
+            core::cmp::Ordering::Greater => return Begin::TooEarly,
         }
         if self.coming.contains_key(&place) {
             // It is asked about again. Its answer is in the queue, or was given.
-            return None;
+            return Begin::Kept;
         }
         let description = Description {
             place,
@@ -414,21 +430,24 @@ impl Matching {
             user_header: message.user_header.clone(),
         };
         if let Some(receive) = self.posted.first(&description.envelope()) {
-            let slot = self.bind(ReceiveId(receive), message.total)?;
             let is_over = Arc::default();
-            let memory = self.memory_of(slot, message.total, &is_over);
-            let placed = Coming::Placed {
-                slot,
-                description,
-                is_over,
-            };
-            self.coming.insert(place, placed);
-            return memory;
+            let slot = self.bind(ReceiveId(receive), message.total);
+            let memory = slot.and_then(|slot| self.memory_of(slot, message.total, &is_over));
+            if let (Some(slot), Some(memory)) = (slot, memory) {
+                let placed = Coming::Placed {
+                    slot,
+                    description,
+                    is_over,
+                };
+                self.coming.insert(place, placed);
+                return Begin::Placed(memory);
+            }
+            return Begin::Kept;
         }
         let id = self.keep(description, message.total, None);
         self.coming.insert(place, Coming::Unexpected(id));
         self.pull(id);
-        None
+        Begin::Kept
     }
 
     /// Returns the next answer to an announced message of a node that `knows` accepts, with the

@@ -3,6 +3,7 @@
 mod cases;
 mod model;
 
+use super::table::{Begin, RevocablePlace};
 use super::{Buffer, Completion, Matching, Pattern};
 use crate::remote::{AtomicOp, Memory, Width};
 use bytes::Bytes;
@@ -92,6 +93,14 @@ fn info(channel: u32, number: u64, tag: u64, length: usize) -> IncomingInfo {
         tag,
         kind: Kind::USER,
         user_header: Bytes::new(),
+    }
+}
+
+/// As [`Matching::begin`]: the memory that it names.
+fn begin(table: &mut Matching, from: Source, info: &IncomingInfo) -> Option<RevocablePlace> {
+    match table.begin(from, info) {
+        Begin::Placed(memory) => Some(memory),
+        Begin::Kept | Begin::TooEarly => None,
     }
 }
 

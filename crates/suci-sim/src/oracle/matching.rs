@@ -305,9 +305,14 @@ impl MatchingOracle {
         }
     }
 
-    /// Notes that a process is gone, with what it had received.
-    pub fn process_stopped(&mut self, process: ProcId) {
+    /// Notes that a process of a node is gone, with what its library had received.
+    pub fn process_stopped(&mut self, process: ProcId, node: u32) {
         self.stopped.push(process);
+        for sent in self.sent.values_mut() {
+            if sent.name.to == node && sent.fate == Fate::Due {
+                sent.fate = Fate::Excused;
+            }
+        }
     }
 
     /// Checks the memory for messages that no receive has taken.

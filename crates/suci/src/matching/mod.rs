@@ -131,6 +131,7 @@ impl<'a, N: MatchingNode> Matching<'a, N> {
 
     /// Sends a message for a receive of `to`, with this tag. The message itself has no tag and no
     /// channel; it may have a kind, a user header, a deadline and a notification. Returns at once.
+    /// [`OutgoingMessage::matched`] makes messages for all other calls that send.
     ///
     /// # Errors
     /// As [`Node::send`]; [`Error::Reserved`].
@@ -140,7 +141,8 @@ impl<'a, N: MatchingNode> Matching<'a, N> {
         tag: u64,
         message: impl Into<OutgoingMessage>,
     ) -> Result<(), Error> {
-        let message = message.into().matched(self.channel, tag)?;
+        let message = message.into().for_receives(self.channel, tag)?;
+        message.check()?;
         self.node.send_matched(to, message)
     }
 

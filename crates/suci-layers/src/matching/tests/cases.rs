@@ -75,7 +75,7 @@ fn bytes_go_to_the_buffer_and_the_rest_is_discarded() {
 
     // The same, in pieces and in any order, into memory that was named before.
     table.post(exact(1, 5), scattered);
-    let mut memory = table.begin(A, &info(0, 1, 5, 40)).unwrap();
+    let mut memory = begin(&mut table, A, &info(0, 1, 5, 40)).unwrap();
     let bytes = payload(A, 1, 40);
     assert_eq!(memory.length(), 40);
     memory.write(20, &bytes[20..]);
@@ -107,7 +107,7 @@ fn a_buffer_for_several_messages_takes_them_behind_each_other() {
     let several = buffer(&memory).for_several(8).unwrap();
     let receive = table.post(Pattern::any(), several);
     // The second is on its way when the third comes, which leaves too little.
-    assert!(table.begin(A, &info(0, 1, 5, 3)).is_some());
+    assert!(begin(&mut table, A, &info(0, 1, 5, 3)).is_some());
     let b = source(2, 0);
     table.on_input(message(b, 0, 0, 5, 4));
     table.on_input(message(b, 0, 1, 5, 1));
@@ -138,7 +138,7 @@ fn a_cancelled_receive_gets_nothing_unless_a_message_is_on_its_way() {
     let second = table.post(exact(1, 5), buffer(&memory));
     let third = table.post(exact(1, 5), buffer(&memory));
     assert!(table.cancel(first) && !table.cancel(first));
-    assert!(table.begin(A, &info(0, 0, 5, 4)).is_some());
+    assert!(begin(&mut table, A, &info(0, 0, 5, 4)).is_some());
     assert!(!table.cancel(second), "a message comes");
     table.abandon(third);
     table.on_input(message(A, 0, 0, 5, 4));
@@ -148,7 +148,7 @@ fn a_cancelled_receive_gets_nothing_unless_a_message_is_on_its_way() {
 
     // Nobody hears of an abandoned one, and what it had got is dropped.
     let fourth = table.post(exact(1, 6), buffer(&memory));
-    assert!(table.begin(A, &info(0, 1, 6, 4)).is_some());
+    assert!(begin(&mut table, A, &info(0, 1, 6, 4)).is_some());
     table.abandon(fourth);
     table.on_input(message(A, 0, 1, 6, 4));
     table.on_input(message(A, 0, 2, 6, 4));
@@ -187,7 +187,7 @@ fn a_claimed_message_goes_to_its_receive_alone() {
     );
 
     // One that is still on its way is known before its bytes.
-    assert!(table.begin(A, &info(3, 1, 8, 4)).is_none());
+    assert!(begin(&mut table, A, &info(3, 1, 8, 4)).is_none());
     let coming = table.claim(&Pattern::tag(8).on(3)).unwrap();
     let id = table
         .receive_claimed(coming.message, buffer(&memory))
@@ -197,7 +197,7 @@ fn a_claimed_message_goes_to_its_receive_alone() {
     assert_eq!(numbers(&mut table), [1]);
     assert_eq!(memory.all(), payload(A, 1, 4));
 
-    assert!(table.begin(A, &info(3, 2, 8, 4)).is_none());
+    assert!(begin(&mut table, A, &info(3, 2, 8, 4)).is_none());
     let coming = table.claim(&Pattern::tag(8).on(3)).unwrap();
     table.discard(coming.message).unwrap();
     table.on_input(message(A, 3, 2, 8, 4));
@@ -215,8 +215,11 @@ fn the_end_of_a_session_fails_what_waits_for_it_and_no_other() {
     let placed = table.post(Pattern::any(), buffer(&memory));
     let any = table.post(Pattern::any(), buffer(&memory));
     let other = table.post(exact(2, 5), buffer(&memory));
-    let mut late = table.begin(A, &info(0, 0, 7, 4)).unwrap();
-    assert!(table.begin(A, &info(1, 0, 7, 4)).is_none(), "no receive");
+    let mut late = begin(&mut table, A, &info(0, 0, 7, 4)).unwrap();
+    assert!(
+        begin(&mut table, A, &info(1, 0, 7, 4)).is_none(),
+        "no receive"
+    );
     table.on_input(message(A, 2, 0, 7, 4));
     table.on_input(ended(A));
     let reason = EndReason::Restarted;
@@ -243,8 +246,8 @@ fn a_process_that_died_fails_what_it_had_begun() {
     let memory = Bytes8::new(4);
     let placed = table.post(Pattern::any(), buffer(&memory));
     let directed = table.post(exact(1, 9), buffer(&memory));
-    let mut late = table.begin(A, &info(0, 0, 7, 4)).unwrap();
-    assert!(table.begin(A, &info(1, 0, 8, 4)).is_none());
+    let mut late = begin(&mut table, A, &info(0, 0, 7, 4)).unwrap();
+    assert!(begin(&mut table, A, &info(1, 0, 8, 4)).is_none());
     let bound = table.post(Pattern::tag(8).on(1), buffer(&memory));
     table.on_input(PortInput::Lost(A.node, LostCause::ProcessDied));
     let done: Vec<_> = completions(&mut table).iter().map(|c| c.receive).collect();
@@ -262,7 +265,8 @@ fn a_message_of_the_next_session_does_not_get_ahead() {
     let next = source(1, 1);
     table.post(exact(1, 5), buffer(&memory));
     let any = table.post(Pattern::tag(5), buffer(&memory));
-    assert!(table.begin(next, &info(0, 0, 5, 4)).is_none());
+    let early = table.begin(next, &info(0, 0, 5, 4));
+    assert!(matches!(early, Begin::TooEarly), "{early:?}");
     let PortInput::Message(from, last) = message(A, 0, 1, 5, 4) else {
         unreachable!();
     };
@@ -301,9 +305,9 @@ fn f04_a_node_without_memory_is_held_and_others_are_not() {
     // An announced message stays with its sender until a receive admits it, or there is room.
     let c = source(3, 0);
     let long = info(1, 0, 9, 1000);
-    assert!(table.begin(c, &long).is_none() && !table.has_decisions());
+    assert!(begin(&mut table, c, &long).is_none() && !table.has_decisions());
     let short = info(1, 0, 9, 100);
-    assert!(table.begin(b, &short).is_none() && !table.has_decisions());
+    assert!(begin(&mut table, b, &short).is_none() && !table.has_decisions());
     for _ in 0..3 {
         assert!(!table.has_decisions());
         table.post(exact(1, 5), buffer(&memory));
@@ -325,7 +329,7 @@ fn f04_a_node_without_memory_is_held_and_others_are_not() {
 #[test]
 fn memory_for_a_message_that_is_always_too_long_is_given_back() {
     let mut table = Matching::default();
-    assert!(table.begin(A, &info(0, 0, 5, 1000)).is_none());
+    assert!(begin(&mut table, A, &info(0, 0, 5, 1000)).is_none());
     let (decision, _) = table.poll_decision(|_| true).unwrap();
     assert!(table.unexpected().1 > 1000);
     table.on_too_long(&decision);

@@ -231,7 +231,7 @@ impl World {
         if begins && earlier.all(|one| one.is_complete || one.named.is_some()) {
             let one = &self.sent[at];
             let asked = info(channel, one.number, tag, length);
-            let named = self.table.begin(from, &asked);
+            let named = begin(&mut self.table, from, &asked);
             self.match_message(at);
             let is_bound = matches!(self.sent[at].fate, Fate::Receive { .. });
             assert_eq!(named.is_some(), is_bound);
