@@ -2,8 +2,8 @@
 //! `tests/it` compares with the header.
 
 use crate::{
-    context, error, event, handle, members, message, options, outgoing, peer, receive, remote,
-    send, stats,
+    context, error, event, handle, matching, members, message, options, outgoing, peer, receive,
+    remote, send, stats,
 };
 use std::collections::BTreeSet;
 use std::mem::offset_of;
@@ -130,6 +130,17 @@ fn of_one_sided(lines: &mut BTreeSet<String>) {
         }
         "suci_operation" = context::RawOperation {
             "id" = id, "layer" = layer, "reserved" = reserved,
+        }
+        "suci_match_pattern" = matching::RawPattern {
+            "tag" = tag, "ignore" = ignore, "from" = from, "channel" = channel, "flags" = flags,
+            "reserved" = reserved,
+        }
+        "suci_match" = matching::RawMatch {
+            "receive" = receive, "message" = message, "tag" = tag, "number" = number,
+            "offset" = offset, "length" = length, "total" = total, "from" = from,
+            "session" = session, "channel" = channel, "kind" = kind, "released" = released,
+            "reserved" = reserved, "user_header_length" = user_header_length,
+            "user_header" = user_header,
         }
         "suci_remote_region" = remote::RawRemoteRegion {
             "key" = key, "node" = node, "region" = region,

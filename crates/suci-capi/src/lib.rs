@@ -19,7 +19,7 @@
 //! | `group`, `elements` | groups and collective operations |
 //! | `members` | members of a cluster |
 //! | `outgoing`, `send`, `requests` | sending |
-//! | `message`, `receive`, `event` | what the program receives |
+//! | `message`, `receive`, `matching`, `event` | what the program receives |
 //! | `log`, `environment`, `version` | what is not about one node |
 //! | `errno`, `memory` | for the headers below: results by errno; memory sent without a copy |
 //! | `classic` | the classic interface, `datagram.h` |
@@ -50,6 +50,7 @@ mod layout;
 pub mod lent;
 pub mod limit;
 pub mod log;
+pub mod matching;
 pub mod members;
 mod memory;
 pub mod message;

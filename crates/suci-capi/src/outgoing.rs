@@ -12,6 +12,8 @@ use suci::{Bytes, ChannelId, Error, Kind, OutgoingMessage};
 const NOTIFY: u32 = 1;
 /// `SUCI_SEND_BY_REFERENCE`.
 const BY_REFERENCE: u32 = 2;
+/// `SUCI_SEND_MATCHED`.
+const MATCHED: u32 = 4;
 
 /// The most pieces of one message.
 const MOST_PIECES: usize = 1_024;
@@ -79,7 +81,7 @@ impl SendOptions {
     pub(crate) unsafe fn of(options: *const Self) -> Result<Self, Failure> {
         // SAFETY: the caller's promise.
         let options = unsafe { pointer::read(options, Self::default()) }?;
-        if options.flags & !(NOTIFY | BY_REFERENCE) != 0 || options.reserved != 0 {
+        if options.flags & !(NOTIFY | BY_REFERENCE | MATCHED) != 0 || options.reserved != 0 {
             return Err(Failure::argument(format!(
                 "flags {:#x} of suci_send_options are not known, or reserved is set: init the struct",
                 options.flags
@@ -111,8 +113,12 @@ impl SendOptions {
         let length = usize::from(self.user_header_length);
         // SAFETY: the caller's promise.
         let header = unsafe { pointer::bytes(self.user_header, length, "user_header") }?;
-        let mut message = OutgoingMessage::new(payload)
-            .channel(ChannelId(self.channel))
+        let message = OutgoingMessage::new(payload);
+        let message = match self.flags & MATCHED {
+            0 => message.channel(ChannelId(self.channel)),
+            _ => message.matched(matching_channel(self.channel)?),
+        };
+        let mut message = message
             .kind(Kind(self.kind))
             .tag(self.tag)
             .token(self.cookie);
@@ -183,6 +189,17 @@ impl SendOptions {
             loan
         });
         Ok((joined.into(), loan))
+    }
+}
+
+/// Returns the number of a channel of matching, if it is one.
+pub(crate) fn matching_channel(channel: u32) -> Result<u32, Failure> {
+    match channel <= ChannelId::LAST_USER.0 {
+        true => Ok(channel),
+        false => Err(Failure::argument(format!(
+            "channel is {channel}: receives are on channels 0 to {}",
+            ChannelId::LAST_USER.0
+        ))),
     }
 }
 

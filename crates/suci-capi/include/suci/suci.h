@@ -91,9 +91,10 @@
  *   descriptor tells poll() and epoll of all.
  *
  * OWNERSHIP. Memory that the program passes is read during the call only, except with
- *   SUCI_SEND_BY_REFERENCE, suci_accept_into() and suci_region_lend(). Such memory passes to the
- *   library only if the call succeeds. That of a region comes back by suci_region_free(). Other
- *   memory comes back by exactly one SUCI_EVENT_RELEASED, which names the cookie that the program
+ *   SUCI_SEND_BY_REFERENCE, suci_accept_into(), suci_match_post(), suci_match_receive_claimed() and
+ *   suci_region_lend(). Such memory passes to the library only if the call succeeds. That of a
+ *   region comes back by suci_region_free(), that of a receive by suci_match_wait(). Other memory
+ *   comes back by exactly one SUCI_EVENT_RELEASED, which names the cookie that the program
  *   chose for it. Messages and events that the library fills own memory of the library: release
  *   each one once (suci_message_release, suci_event_release, suci_item_release). A copy of such a
  *   struct is the same object: release one of the two. Released structs may be released again,
@@ -616,7 +617,10 @@ enum suci_send_flag {
      * SUCI_EVENT_RELEASED with the message's cookie. That event comes exactly once if the call
      * succeeds, never if it fails. Up to 256 bytes, and payloads of more than one piece, are copied
      * all the same and released at once. */
-    SUCI_SEND_BY_REFERENCE = 2
+    SUCI_SEND_BY_REFERENCE = 2,
+    /* For a receive of the peer (suci_match_post()): `channel` and `tag` are those that a pattern
+     * names. suci_recv() never returns such a message. */
+    SUCI_SEND_MATCHED = 4
 };
 
 /* How to send a message. suci_send_options_init() sets the defaults that are named here. */
@@ -1056,6 +1060,93 @@ int suci_call(suci_node node, uint32_t to, const struct iovec *pieces, size_t co
  * SUCI_E_NOT_A_REQUEST. Blocks: timeout. Threads: node. */
 int suci_reply(suci_node node, const suci_message *request, const struct iovec *pieces,
                size_t count, const suci_send_options *options, int64_t timeout);
+
+/* ------------------------------------------------------------------------------------------------
+ *  Receives that take messages by tag and source
+ *
+ *  A program posts receives, each with a pattern and memory. A message that was sent with
+ *  SUCI_SEND_MATCHED goes to the oldest receive that admits it, and a receive takes the oldest
+ *  message that it admits: the order of MPI. If a receive was posted before a long message comes,
+ *  its bytes go from the packets straight to the memory. Messages that no receive admits are kept:
+ *  128 MiB for all nodes. Then their senders wait, until the program receives or discards some.
+ * --------------------------------------------------------------------------------------------- */
+
+/* The pattern has no node: messages of all nodes. */
+#define SUCI_MATCH_ANY_NODE 1u
+
+/* Any receive, for suci_match_wait(). */
+#define SUCI_MATCH_ANY_RECEIVE UINT64_MAX
+
+/* The messages that a receive admits. */
+typedef struct suci_match_pattern {
+    uint64_t tag;        /* Their tag. */
+    uint64_t ignore;     /* Bits of the tag that do not count. UINT64_MAX admits all tags. */
+    uint32_t from;       /* The node that sends them. */
+    uint32_t channel;    /* Their channel, 0 to 16,777,215. */
+    uint32_t flags;      /* 0 or SUCI_MATCH_ANY_NODE. */
+    uint32_t reserved;   /* 0 */
+} suci_match_pattern;
+
+/* A message, of a receive or without one. */
+typedef struct suci_match {
+    uint64_t receive;    /* The receive. */
+    uint64_t message;    /* Of suci_match_claim(): names the message. */
+    uint64_t tag;
+    uint64_t number;     /* The message's number on its channel. */
+    uint64_t offset;     /* Where it begins in the memory of the receive. */
+    uint64_t length;     /* Its bytes there. */
+    uint64_t total;      /* The bytes that it had. More than `length`: the rest was discarded. */
+    uint32_t from;       /* The node that sent it. */
+    uint32_t session;
+    uint32_t channel;
+    uint8_t kind;
+    uint8_t released;    /* 1: the memory of the receive is the program's again. */
+    uint8_t reserved;
+    uint8_t user_header_length;
+    uint8_t user_header[256];
+} suci_match;
+
+/* Posts a receive into `count` parts of memory, which are filled one after the other. With `least`
+ * other than 0 it takes several messages, until fewer than `least` bytes are free. The memory
+ * passes to the library if the call succeeds: neither read, change nor free it until
+ * suci_match_wait() gave a result of the receive with `released`, suci_match_cancel() set
+ * *cancelled, or the node was closed. Sets *receive to the number of the receive. Errors:
+ * SUCI_E_ARGUMENT if `least` is more than the memory has. Blocks: no. Threads: node. */
+int suci_match_post(suci_node node, const suci_match_pattern *pattern, const struct iovec *parts,
+                    size_t count, uint64_t least, uint64_t *receive);
+
+/* Waits until a receive, or any with SUCI_MATCH_ANY_RECEIVE, has a message, and takes that result.
+ * Errors: SUCI_E_ENDED: the session with result->from ended, and the receive gets no message;
+ * `receive` and `released` of *result are set then. SUCI_E_TIMED_OUT; SUCI_E_WOKEN. Blocks:
+ * timeout. Threads: node. */
+int suci_match_wait(suci_node node, uint64_t receive, suci_match *result, int64_t timeout);
+
+/* Withdraws a receive. Sets *cancelled if nothing more is heard of it; otherwise a message came to
+ * it, or is on its way to it, and suci_match_wait() tells. Blocks: no. Threads: node. */
+int suci_match_cancel(suci_node node, uint64_t receive, bool *cancelled);
+
+/* Waits for a message that the pattern admits and no receive has taken, and describes it:
+ * `message`, `tag`, `total`, `from`, `session`, `channel`, `kind` and the header. It stays where it
+ * is. Errors: SUCI_E_TIMED_OUT; SUCI_E_WOKEN. Blocks: timeout. Threads: node. */
+int suci_match_peek(suci_node node, const suci_match_pattern *pattern, suci_match *result,
+                    int64_t timeout);
+
+/* As suci_match_peek(), and keeps the message from all receives but that of
+ * suci_match_receive_claimed(). Errors: as suci_match_peek(). Blocks: timeout. Threads: node. */
+int suci_match_claim(suci_node node, const suci_match_pattern *pattern, suci_match *result,
+                     int64_t timeout);
+
+/* Receives a message that was claimed, as suci_match_post() does. Errors: SUCI_E_NOT_WAITING: it
+ * was received, or its session ended before it was complete. Blocks: no. Threads: node. */
+int suci_match_receive_claimed(suci_node node, uint64_t message, const struct iovec *parts,
+                               size_t count, uint64_t *receive);
+
+/* Discards a message that was claimed. Errors: SUCI_E_NOT_WAITING. Blocks: no. Threads: node. */
+int suci_match_discard(suci_node node, uint64_t message);
+
+/* Tells how many messages no receive has taken, and the bytes that they count. Each result may be
+ * null. Blocks: no. Threads: node. */
+int suci_match_unexpected(suci_node node, uint64_t *messages, uint64_t *bytes);
 
 /* ------------------------------------------------------------------------------------------------
  *  One-sided operations
@@ -1897,6 +1988,7 @@ int suci_env_size(uint32_t *count);
  *  OutgoingMessage::new               suci_send_options_init, suci_send_options_init_sized
  *  OutgoingMessage::channel           options.channel
  *  OutgoingMessage::tag               options.tag
+ *  OutgoingMessage::matched           options.flags, SUCI_SEND_MATCHED, and options.channel
  *  OutgoingMessage::kind              options.kind
  *  OutgoingMessage::user_header       options.user_header
  *  OutgoingMessage::notify            options.flags, SUCI_SEND_NOTIFY
@@ -1951,6 +2043,19 @@ int suci_env_size(uint32_t *count);
  *  drop(Region)                       suci_region_free
  *  Node::remote                       the functions below
  *  Node::wait_until                   suci_region_wait
+ *  Node::matching                     the functions below
+ *  Matching::send                     suci_sendv with SUCI_SEND_MATCHED
+ *  Matching::receive                  suci_match_post, suci_match_wait
+ *  Matching::scope                    none: the program keeps the memory
+ *  Matching::post_raw                 suci_match_post
+ *  Matching::completion_of            suci_match_wait
+ *  Matching::next_completion          suci_match_wait with SUCI_MATCH_ANY_RECEIVE
+ *  Matching::cancel                   suci_match_cancel
+ *  Matching::peek                     suci_match_peek
+ *  Matching::claim                    suci_match_claim
+ *  Matching::receive_claimed_raw      suci_match_receive_claimed
+ *  Matching::discard                  suci_match_discard
+ *  Matching::unexpected               suci_match_unexpected
  *  Remote::put                        suci_put
  *  Remote::put_signal                 suci_put_signal
  *  Remote::get                        suci_get

@@ -122,6 +122,8 @@ const TYPES: &[(&str, &[&str])] = &[
     ("RawEvent", &["suci_event"]),
     ("RawFilter", &["suci_filter"]),
     ("RawLayout", &["suci_layout"]),
+    ("RawMatch", &["suci_match"]),
+    ("RawPattern", &["suci_match_pattern"]),
     ("RawOperation", &["suci_operation"]),
     ("RawItem", &["suci_item"]),
     ("RawMember", &["suci_member"]),
