@@ -3,7 +3,7 @@
 use crate::backend::BackendKind;
 use crate::book::AddressBook;
 use crate::budget::Budget;
-use crate::clock::{Clock, Deadline};
+use crate::clock::Clock;
 use crate::driver::{Driver, MembershipPart, Publishers, RoutesPart, no_descriptor};
 use crate::env;
 use crate::error::{Error, bind_error};
@@ -16,6 +16,7 @@ use crate::membership::{self, Membership, OwnMembership};
 use crate::metrics::Responder;
 use crate::names::Names;
 use crate::node::Node;
+use crate::opened::{Fixed, Opened};
 use crate::placement::Places;
 use crate::reach::{check_exposure, check_listen, in_book, own_addresses, reachable};
 use crate::security::{
@@ -437,6 +438,14 @@ impl NodeBuilder {
         SharedNode::start(self.prepare(threads)?)
     }
 
+    /// The reserved socket, which belongs to the node that the environment describes.
+    fn reserved(&self, described: bool) -> Result<Option<UdpSocket>, Error> {
+        match described && self.listen.is_none() {
+            true => env::socket(),
+            false => Ok(None),
+        }
+    }
+
     /// The launcher's pipe, for the node that the environment describes.
     fn launcher(&self, described: bool) -> Result<Option<Launcher>, Error> {
         match described {
@@ -449,13 +458,8 @@ impl NodeBuilder {
     fn prepare(mut self, count: usize) -> Result<Opened, Error> {
         let process =
             OriginalProcess::new().map_err(Error::io("mapping the page that notices forks"))?;
-        // A reserved socket belongs to the node that the environment describes.
         let described = self.id.is_none() || env::own_id().ok().flatten() == self.id;
-        let reserved = match described && self.listen.is_none() {
-            true => env::socket()?,
-            false => None,
-        };
-        let launcher = self.launcher(described)?;
+        let (reserved, launcher) = (self.reserved(described)?, self.launcher(described)?);
         let id = self.take_id()?;
         if self.membership.is_some() {
             self.config.accept = AcceptPolicy::Anyone;
@@ -480,12 +484,8 @@ impl NodeBuilder {
             config.security = keys.security();
         }
         let identity = identity(id)?;
-        let drivers = backends.into_iter();
-        let drivers = drivers.map(|backend| {
-            let shared = (&regions, &matched);
-            self.driver(&config, identity, backend, shared)
-        });
-        let drivers: Result<Vec<_>, Error> = drivers.collect();
+        let make = |backend| self.driver(&config, identity, backend, (&regions, &matched));
+        let drivers: Result<Vec<_>, Error> = backends.into_iter().map(make).collect();
         let (mut drivers, budgets): (Vec<_>, Vec<_>) = drivers?.into_iter().unzip();
         let budget = budgets.into_iter().reduce(Budget::with);
         self.give_peers(&book, &identity, (local, beyond_loopback), &mut drivers)?;
@@ -866,40 +866,4 @@ fn enter_peers(
         driver.names = Names::of(book, serves, beyond_loopback, local);
     }
     Ok(())
-}
-
-/// The properties of a node that never change, of either kind.
-#[derive(Debug)]
-pub(crate) struct Fixed {
-    pub(crate) id: NodeId,
-    pub(crate) local: SocketAddr,
-    pub(crate) budget: Budget,
-    pub(crate) process: OriginalProcess,
-    pub(crate) wait: WaitPolicy,
-    pub(crate) regions: Regions,
-    pub(crate) matched: Arc<MatchingState>,
-    /// Addresses outside of loopback are allowed.
-    pub(crate) beyond_loopback: bool,
-    /// The numbers of groups that shrank.
-    pub(crate) shrunk_numbers: ShrunkNumbers,
-    pub(crate) membership: Option<Arc<OwnMembership>>,
-    pub(crate) shared_memory: Option<Arc<SharedMemory>>,
-}
-
-impl Fixed {
-    /// When a wait for a change of a region looks again by itself: nobody tells of the changes that
-    /// processes with shared memory make. Never, without shared memory.
-    pub(crate) fn next_look(&self) -> Deadline {
-        const LOOK: Duration = Duration::from_millis(1);
-        let shares = self.shared_memory.as_ref();
-        shares.map_or(Deadline::NEVER, |_| Deadline::after(LOOK))
-    }
-}
-
-/// A node about to start.
-pub(crate) struct Opened {
-    pub(crate) fixed: Fixed,
-    /// One driver for each thread.
-    pub(crate) drivers: Vec<Driver>,
-    pub(crate) config: Config,
 }

@@ -147,6 +147,7 @@ mod metrics;
 mod names;
 mod next;
 mod node;
+mod opened;
 mod ownership_lock;
 mod peer;
 mod placement;

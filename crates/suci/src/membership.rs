@@ -1,8 +1,8 @@
 //! Membership: a process joins a cluster through one that is in it, and learns of all others.
 
 use crate::book::shown;
-use crate::builder::Fixed;
 use crate::error::Error;
+use crate::opened::Fixed;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;

@@ -10,7 +10,7 @@ mod remote;
 mod select;
 
 use crate::batch::Batch;
-use crate::builder::{Fixed, NodeBuilder, Opened};
+use crate::builder::NodeBuilder;
 use crate::calls::CallIds;
 use crate::clock::Deadline;
 use crate::core::{Core, DriverGuard};
@@ -18,6 +18,7 @@ use crate::driver::{Driver, no_descriptor};
 use crate::error::Error;
 use crate::helper;
 use crate::message::{Message, OutgoingMessage};
+use crate::opened::{Fixed, Opened};
 use crate::placement::Places;
 use crate::reach::check_peer;
 use crate::security::{Keyring, NodeKey, PublicKeys};

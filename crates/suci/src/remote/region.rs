@@ -2,11 +2,11 @@
 
 use super::memory::Allocated;
 use super::{AtomicOp, RemoteRegion, Rights, Width};
-use crate::builder::Fixed;
 use crate::error::Error;
 use crate::fork::OriginalProcess;
 use crate::huge_pages::bytes_on_huge_pages;
 use crate::lent::LentBytes;
+use crate::opened::Fixed;
 use crate::shared_bytes::SharedBytes;
 use crate::shared_memory::{Offer, Offers, Segment, Use};
 use crate::sys;

@@ -65,12 +65,12 @@ pub(crate) use sleepers::Sleepers;
 pub use sockets::{BoundPort, SocketHandle, SocketLayer, SocketListener};
 
 use crate::budget::Warning;
-use crate::builder::Opened;
 use crate::clock::Deadline;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::message::{Message, OutgoingMessage};
 use crate::node::{Accepted, DROP_PATIENCE};
+use crate::opened::Opened;
 use crate::reach::check_peer;
 use crate::security::{Keyring, NodeKey, PublicKeys, SharedKeys};
 use bytes::Bytes;
