@@ -443,6 +443,13 @@ impl Options {
         }
     }
 
+    /// Returns true if layers send messages beside those of programs.
+    #[must_use]
+    pub fn has_layers(&self) -> bool {
+        let layers = self.remote.is_some() || self.groups.is_some() || self.sockets.is_some();
+        layers || self.matching.is_some() || self.topology.is_some() || self.seeds > 0
+    }
+
     /// Returns the ports of layers that take messages, those of one-sided operations if `remote`.
     #[must_use]
     pub fn ports(&self, remote: bool) -> Ports {

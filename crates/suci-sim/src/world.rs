@@ -12,7 +12,7 @@ use suci_layers::routes::Behind;
 use suci_proto::security::Security;
 use suci_proto::time::{Duration, Instant, nanos};
 use suci_proto::types::{Incarnation, Layer, Layers, NodeId};
-use suci_proto::{AcceptPolicy, Engine, Event, Identity};
+use suci_proto::{AcceptPolicy, Engine, Event, Identity, PlacedBy};
 use toy_cipher::{RecordingHandshakes, SealLedger};
 
 use crate::groups::GroupProgram;
@@ -217,9 +217,7 @@ impl World {
             options,
         };
         let options = &world.options;
-        let layers = options.remote.is_some() || options.groups.is_some();
-        let layers = layers || options.sockets.is_some() || options.topology.is_some();
-        if layers || options.seeds > 0 || options.matching.is_some() {
+        if options.has_layers() {
             world.oracle.layers_send();
         }
         if options.seeds > 0 || options.groups.is_some() {
@@ -390,13 +388,7 @@ impl World {
         let remote = self.remote_program(id, node);
         let groups = self.group_program(host, id);
         let matching = self.matching_program(id, node);
-        if let Some(remote) = &remote {
-            config.placement = remote.placement();
-        } else if let Some(groups) = &groups {
-            config.placement = groups.placement();
-        } else if let Some(matching) = &matching {
-            config.placement = matching.placement();
-        }
+        config.placement = placement_of(&remote, &groups, &matching);
         config.ports = self.options.ports(remote.is_some());
         if config.unattended {
             self.oracle.is_unattended(id);
@@ -873,6 +865,18 @@ impl Host {
             past: Vec::new(),
         }
     }
+}
+
+/// Returns where the engine of a process asks for the places of messages.
+fn placement_of(
+    remote: &Option<RemoteProgram>,
+    groups: &Option<GroupProgram>,
+    matching: &Option<MatchingProgram>,
+) -> PlacedBy {
+    let remote = remote.as_ref().map(RemoteProgram::placement);
+    let groups = groups.as_ref().map(GroupProgram::placement);
+    let matching = matching.as_ref().map(MatchingProgram::placement);
+    remote.or(groups).or(matching).unwrap_or_default()
 }
 
 fn cycled<T: Clone>(all: &[T], host: HostId) -> Option<T> {

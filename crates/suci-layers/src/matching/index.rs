@@ -103,12 +103,12 @@ impl Bin {
 
 /// The entries of one shape.
 #[derive(Clone, Debug)]
-struct Table {
+struct ShapeTable {
     shape: Shape,
     bins: HashMap<Key, Bin>,
 }
 
-impl Table {
+impl ShapeTable {
     fn new(shape: Shape) -> Self {
         let bins = HashMap::new();
         Self { shape, bins }
@@ -136,7 +136,7 @@ impl Table {
 
 /// Receives that wait for messages, by their numbers, which rise.
 #[derive(Clone, Debug, Default)]
-pub(super) struct PostedIndex(Vec<Table>);
+pub(super) struct PostedIndex(Vec<ShapeTable>);
 
 impl PostedIndex {
     /// Adds a receive. Its number is higher than all before.
@@ -147,7 +147,7 @@ impl PostedIndex {
             if self.0.len() >= MAX_SPARE {
                 self.0.retain(|table| !table.bins.is_empty());
             }
-            self.0.push(Table::new(shape));
+            self.0.push(ShapeTable::new(shape));
             self.0.len() - 1
         });
         if let Some(table) = self.0.get_mut(at) {
@@ -175,15 +175,15 @@ impl PostedIndex {
 #[derive(Clone, Debug)]
 pub(super) struct UnexpectedIndex {
     /// The table of exact patterns.
-    exact: Table,
+    exact: ShapeTable,
     /// Those of other shapes that were asked for, the one asked last in front.
-    others: VecDeque<Table>,
+    others: VecDeque<ShapeTable>,
 }
 
 impl Default for UnexpectedIndex {
     fn default() -> Self {
         Self {
-            exact: Table::new(Shape::EXACT),
+            exact: ShapeTable::new(Shape::EXACT),
             others: VecDeque::new(),
         }
     }
@@ -220,7 +220,7 @@ impl UnexpectedIndex {
         let table = match self.others.iter().position(|table| table.shape == shape) {
             Some(at) => self.others.remove(at)?,
             None => {
-                let mut table = Table::new(shape);
+                let mut table = ShapeTable::new(shape);
                 all.for_each(|(number, envelope)| table.insert(shape.key(&envelope), number));
                 self.others.truncate(MAX_SPARE - 1);
                 table
@@ -231,7 +231,7 @@ impl UnexpectedIndex {
         found
     }
 
-    fn tables(&mut self) -> impl Iterator<Item = &mut Table> {
+    fn tables(&mut self) -> impl Iterator<Item = &mut ShapeTable> {
         core::iter::once(&mut self.exact).chain(&mut self.others)
     }
 }
