@@ -4,8 +4,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use suci_proto::recovery::{
-    AckDelays, AckSummary, LossSummary, MAX_CONTROL, MAX_PACKET_THRESHOLD, MAX_REMEMBERED,
-    MIN_PACKET_THRESHOLD, Recovery, SentKind, Sink, TimerAction, Content,
+    AckDelays, AckSummary, Content, LossSummary, MAX_CONTROL, MAX_PACKET_THRESHOLD, MAX_REMEMBERED,
+    MIN_PACKET_THRESHOLD, Recovery, SentKind, Sink, TimerAction,
 };
 use suci_proto::time::{Duration, Instant};
 use suci_proto::types::{PacketNumber, ProtocolError};

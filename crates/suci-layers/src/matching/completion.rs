@@ -1,4 +1,4 @@
-//! Completed receives, until the program takes them.
+//! Completion receives, until the program takes them.
 
 use super::ReceiveId;
 use bytes::Bytes;

@@ -21,7 +21,7 @@ const INLINE: usize = 32;
 
 /// A message of which not all has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct Landing {
     pub(super) from: Source,
     pub(super) channel: ChannelId,
     pub(super) number: MessageNumber,
@@ -29,14 +29,14 @@ pub(super) struct Place {
 
 /// The description of a message, beside its payload.
 #[derive(Clone, Debug)]
-struct Description {
-    place: Place,
+struct Arriving {
+    place: Landing,
     tag: u64,
     kind: Kind,
     user_header: Bytes,
 }
 
-impl Description {
+impl Arriving {
     const fn envelope(&self) -> Envelope {
         Envelope {
             channel: self.place.channel,
@@ -48,7 +48,7 @@ impl Description {
 
 /// The part of a receive's buffer that a message gets.
 #[derive(Clone, Copy, Debug)]
-struct Slot {
+struct Listed {
     receive: ReceiveId,
     offset: u64,
     room: u64,
@@ -74,8 +74,8 @@ struct Receive {
 /// A message that no receive has taken, or whose bytes come into memory of the engine although one
 /// has.
 #[derive(Debug)]
-struct Unexpected {
-    description: Description,
+struct Untaken {
+    description: Arriving,
     total: u64,
     /// The payload, once it is complete.
     data: Option<Data>,
@@ -92,7 +92,7 @@ enum Owner {
     /// The program, which claimed it.
     Program,
     /// A receive, as soon as it is complete.
-    Receive(Slot),
+    Receive(Listed),
 }
 
 /// Where the bytes of a message go that is not complete.
@@ -100,26 +100,26 @@ enum Owner {
 enum Coming {
     /// Into the buffer of a receive.
     Placed {
-        slot: Slot,
-        description: Description,
+        slot: Listed,
+        description: Arriving,
         /// Set once no more byte may be written there.
         is_over: Arc<AtomicBool>,
     },
     /// Into memory of the engine.
-    Unexpected(MessageId),
+    Untaken(MessageId),
 }
 
 /// An answer to the sender of an announced message.
 #[derive(Debug)]
 pub(super) struct Decision {
-    pub(super) place: Place,
+    pub(super) place: Landing,
     id: MessageId,
     /// The part of a receive's buffer where the bytes shall go, and if they may not any more; into
     /// memory of the engine if there is none.
-    into: Option<(Slot, Arc<AtomicBool>)>,
+    into: Option<(Listed, Arc<AtomicBool>)>,
 }
 
-/// What is decided about a message that begins.
+/// The decision about a message that begins.
 #[derive(Debug)]
 pub(super) enum Begin {
     /// Its bytes go to the buffer of a receive.
@@ -187,15 +187,15 @@ pub struct Matching {
     next_message: u64,
     receives: HashMap<ReceiveId, Receive>,
     posted: PostedIndex,
-    unexpected: BTreeMap<MessageId, Unexpected>,
+    unexpected: BTreeMap<MessageId, Untaken>,
     index: UnexpectedIndex,
-    coming: BTreeMap<Place, Coming>,
+    coming: BTreeMap<Landing, Coming>,
     /// The session of each node to which its next messages belong.
     sessions: HashMap<NodeId, SessionNumber>,
     /// Announced messages for which there was no memory.
     parked: BTreeSet<MessageId>,
     /// Announced messages that are to be answered.
-    decisions: VecDeque<(Place, MessageId)>,
+    decisions: VecDeque<(Landing, MessageId)>,
     /// Bytes that messages count, of all nodes and of each.
     held: u64,
     held_by: HashMap<NodeId, u64>,
@@ -360,7 +360,7 @@ impl Matching {
     /// that all kept messages count.
     #[must_use]
     pub fn unexpected(&self) -> (usize, u64) {
-        let free = |one: &&Unexpected| matches!(one.owner, Owner::Nobody);
+        let free = |one: &&Untaken| matches!(one.owner, Owner::Nobody);
         (self.unexpected.values().filter(free).count(), self.held)
     }
 
@@ -407,7 +407,7 @@ impl Matching {
     /// Decides where the bytes of a message go that begins, or is announced.
     pub(super) fn begin(&mut self, from: Source, message: &IncomingInfo) -> Begin {
         let (channel, number) = (message.channel, message.number);
-        let place = Place {
+        let place = Landing {
             from,
             channel,
             number,
@@ -423,7 +423,7 @@ impl Matching {
             // It is asked about again. Its answer is in the queue, or was given.
             return Begin::Kept;
         }
-        let description = Description {
+        let description = Arriving {
             place,
             tag: message.tag,
             kind: message.kind,
@@ -445,7 +445,7 @@ impl Matching {
             return Begin::Kept;
         }
         let id = self.keep(description, message.total, None);
-        self.coming.insert(place, Coming::Unexpected(id));
+        self.coming.insert(place, Coming::Untaken(id));
         self.pull(id);
         Begin::Kept
     }
@@ -457,7 +457,7 @@ impl Matching {
         &mut self,
         knows: impl Fn(NodeId) -> bool,
     ) -> Option<(Decision, Option<RevocablePlace>)> {
-        let of_node = |(place, _): &(Place, MessageId)| knows(place.from.node);
+        let of_node = |(place, _): &(Landing, MessageId)| knows(place.from.node);
         let at = self.decisions.iter().position(of_node)?;
         let (place, id) = self.decisions.remove(at)?;
         let mut decision = Decision {
@@ -542,7 +542,7 @@ impl Matching {
     /// Returns the memory for a message of `total` bytes in a part of a receive's buffer.
     fn memory_of(
         &self,
-        slot: Slot,
+        slot: Listed,
         total: u64,
         is_over: &Arc<AtomicBool>,
     ) -> Option<RevocablePlace> {
@@ -557,9 +557,9 @@ impl Matching {
     }
 
     /// Gives a message of `total` bytes a part of the buffer of a receive.
-    fn bind(&mut self, id: ReceiveId, total: u64) -> Option<Slot> {
+    fn bind(&mut self, id: ReceiveId, total: u64) -> Option<Listed> {
         let receive = self.receives.get_mut(&id)?;
-        let slot = Slot {
+        let slot = Listed {
             receive: id,
             offset: receive.used,
             room: receive.buffer.length().saturating_sub(receive.used),
@@ -574,7 +574,7 @@ impl Matching {
     }
 
     /// Completes the part of a receive that one message has.
-    fn complete(&mut self, slot: Slot, result: Result<Matched, Unmatched>) {
+    fn complete(&mut self, slot: Listed, result: Result<Matched, Unmatched>) {
         let Some(receive) = self.receives.get_mut(&slot.receive) else {
             return;
         };
@@ -616,7 +616,7 @@ impl Matching {
     // ---- inside: messages
 
     fn find(&mut self, pattern: &Pattern) -> Option<MessageId> {
-        let free = |(id, one): (&MessageId, &'_ Unexpected)| {
+        let free = |(id, one): (&MessageId, &'_ Untaken)| {
             let is_free = matches!(one.owner, Owner::Nobody);
             is_free.then(|| (id.0, one.description.envelope()))
         };
@@ -626,7 +626,7 @@ impl Matching {
 
     /// A complete message came.
     fn arrive(&mut self, from: Source, message: Message) {
-        let place = Place {
+        let place = Landing {
             from,
             channel: message.channel,
             number: message.number,
@@ -636,11 +636,11 @@ impl Matching {
             Some(Coming::Placed {
                 slot, description, ..
             }) => self.finish(slot, description, total, &message.payload),
-            Some(Coming::Unexpected(id)) => self.fill(id, message.payload),
+            Some(Coming::Untaken(id)) => self.fill(id, message.payload),
             // It was on its way to a receive that failed meanwhile.
             None if message.payload.placed().is_some() => {}
             None => {
-                let description = Description {
+                let description = Arriving {
                     place,
                     tag: message.tag,
                     kind: message.kind,
@@ -656,7 +656,7 @@ impl Matching {
     }
 
     /// Completes a receive with a complete message.
-    fn finish(&mut self, slot: Slot, description: Description, total: u64, payload: &Data) {
+    fn finish(&mut self, slot: Listed, description: Arriving, total: u64, payload: &Data) {
         if payload.placed().is_none()
             && let Some(receive) = self.receives.get(&slot.receive)
         {
@@ -664,7 +664,7 @@ impl Matching {
             let bytes = payload.get(..fitting).unwrap_or(payload);
             receive.buffer.write(slot.offset, bytes);
         }
-        let Description {
+        let Arriving {
             place,
             tag,
             kind,
@@ -705,12 +705,12 @@ impl Matching {
     }
 
     /// Keeps a message that no receive admits.
-    fn keep(&mut self, description: Description, total: u64, payload: Option<Data>) -> MessageId {
+    fn keep(&mut self, description: Arriving, total: u64, payload: Option<Data>) -> MessageId {
         let id = MessageId(self.next_message);
         self.next_message = self.next_message.wrapping_add(1);
         self.index.insert(&description.envelope(), id.0);
         let is_complete = payload.is_some();
-        let message = Unexpected {
+        let message = Untaken {
             description,
             total,
             data: payload.map(kept),
@@ -776,7 +776,7 @@ impl Matching {
     }
 
     /// Removes a message, and frees its memory.
-    fn forget(&mut self, id: MessageId) -> Option<Unexpected> {
+    fn forget(&mut self, id: MessageId) -> Option<Untaken> {
         self.own(id, Owner::Program);
         self.parked.remove(&id);
         let message = self.unexpected.remove(&id)?;
@@ -789,9 +789,9 @@ impl Matching {
         self.decisions.retain(|(place, _)| place.from != from);
         self.fail_coming(from.node, reason, |session| session == from.session);
         let left = self.coming.iter().filter(|(place, _)| place.from == from);
-        let left: Vec<Place> = left.map(|(place, _)| *place).collect();
+        let left: Vec<Landing> = left.map(|(place, _)| *place).collect();
         for place in left {
-            if let Some(Coming::Unexpected(id)) = self.coming.remove(&place) {
+            if let Some(Coming::Untaken(id)) = self.coming.remove(&place) {
                 self.forget(id);
             }
         }
@@ -808,7 +808,7 @@ impl Matching {
                     is_over.store(true, Ordering::Relaxed);
                     *slot
                 }
-                Some(Coming::Unexpected(id)) => {
+                Some(Coming::Untaken(id)) => {
                     let (id, message) = (*id, self.unexpected.get(id));
                     let Some(Owner::Receive(slot)) = message.map(|message| message.owner) else {
                         continue;
@@ -890,7 +890,7 @@ fn kept(payload: Data) -> Data {
     }
 }
 
-fn charge_of(message: &Unexpected) -> u64 {
+fn charge_of(message: &Untaken) -> u64 {
     let header = message.description.user_header.len() as u64;
     MESSAGE_CHARGE
         .saturating_add(header)

@@ -70,7 +70,7 @@ impl fmt::Debug for Destination {
 
 /// The end of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Completion {
+pub struct OperationEnd {
     /// The operation.
     pub operation: OperationId,
     /// For an atomic operation the integer before it, for others `None`; or why it failed.
@@ -170,7 +170,7 @@ pub struct Initiator {
     open: BTreeMap<u64, Open>,
     targets: BTreeMap<NodeId, TargetState>,
     output: Output,
-    complete: VecDeque<Completion>,
+    complete: VecDeque<OperationEnd>,
     stray_replies: u64,
 }
 
@@ -397,7 +397,7 @@ impl Initiator {
 
     /// Returns the next operation that completed. Until it was returned, an operation counts
     /// against [`MAX_OPERATIONS`].
-    pub fn poll_completion(&mut self) -> Option<Completion> {
+    pub fn poll_completion(&mut self) -> Option<OperationEnd> {
         self.complete.pop_front()
     }
 
@@ -649,7 +649,7 @@ impl Initiator {
             get.lent.withdraw();
         }
         let operation = OperationId(number);
-        self.complete.push_back(Completion { operation, result });
+        self.complete.push_back(OperationEnd { operation, result });
         true
     }
 

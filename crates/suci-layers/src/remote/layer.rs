@@ -1,7 +1,7 @@
 //! Both halves of one-sided operations, as an engine drives them.
 
 use super::{
-    BeginError, Body, Cause, Completion, Context, Description, Initiator, MAX_OPERATIONS,
+    BeginError, Body, Cause, Context, Description, Initiator, MAX_OPERATIONS, OperationEnd,
     OperationError, OperationId, PlaceDecision, Placement, REPLIES, Regions, Target,
     TooManyContexts,
 };
@@ -397,7 +397,7 @@ impl Layer {
     /// await.
     fn collect(&mut self) {
         let (done, contexts) = (&mut self.done, &mut self.contexts);
-        let mut keep = |Completion { operation, result }| _ = done.insert(operation, result);
+        let mut keep = |OperationEnd { operation, result }| _ = done.insert(operation, result);
         core::iter::from_fn(|| self.initiator.poll_completion()).for_each(&mut keep);
         contexts.retain(|_, state| {
             let complete = core::iter::from_fn(|| state.initiator.poll_completion());

@@ -38,7 +38,7 @@ pub use context::{Context, TooManyContexts};
 pub use direct::DirectRegion;
 pub use error::{BeginError, Cause, OperationError, RemoteError, RemoteErrorKind};
 pub use initiator::{
-    Completion, Destination, Initiator, MAX_OPERATIONS, OperationId, RemoteRegion,
+    Destination, Initiator, MAX_OPERATIONS, OperationEnd, OperationId, RemoteRegion,
 };
 pub use layer::{Layer, Outcome, Served, SharedLayer};
 pub use layout::{Extent, InvalidLayout, Layout, MAX_ELEMENTS, MAX_EXTENTS};

@@ -37,15 +37,15 @@ const ONE_MORE: u64 = 300_000 + MESSAGE_CHARGE + 255;
 
 /// A message that a program sends.
 #[derive(Clone, Copy, Debug)]
-pub struct Sent {
+pub struct SentMessage {
     name: Name,
     tag: u64,
     length: u64,
-    fate: Fate,
+    fate: MatchFate,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum MatchFate {
     /// It must arrive.
     Due,
     /// Its session ended, or its sender: it may arrive or not.
@@ -55,7 +55,7 @@ enum Fate {
     Received,
 }
 
-impl Sent {
+impl SentMessage {
     /// Returns the number that names it in the run.
     #[must_use]
     pub const fn token(&self) -> u64 {
@@ -207,7 +207,7 @@ struct Got {
 /// The knowledge of the oracle about all receives.
 #[derive(Debug, Default)]
 pub struct MatchingOracle {
-    sent: BTreeMap<u64, Sent>,
+    sent: BTreeMap<u64, SentMessage>,
     next: u64,
     posted: BTreeMap<(ProcId, ReceiveId), Posted>,
     /// The messages of a session and channel that receives of a process got, in that order.
@@ -231,7 +231,14 @@ impl SharedMatchingOracle {
 
 impl MatchingOracle {
     /// Describes the next message.
-    pub fn describe(&mut self, from: ProcId, to: u32, channel: u32, tag: u64, length: u64) -> Sent {
+    pub fn describe(
+        &mut self,
+        from: ProcId,
+        to: u32,
+        channel: u32,
+        tag: u64,
+        length: u64,
+    ) -> SentMessage {
         let token = self.next;
         self.next += 1;
         let name = Name {
@@ -241,16 +248,16 @@ impl MatchingOracle {
             channel,
             token,
         };
-        Sent {
+        SentMessage {
             name,
             tag,
             length,
-            fate: Fate::Due,
+            fate: MatchFate::Due,
         }
     }
 
     /// Notes that the engine accepted a message.
-    pub fn sent(&mut self, sent: Sent) {
+    pub fn sent(&mut self, sent: SentMessage) {
         self.last_sender = sent.name.from.max(self.last_sender);
         self.sent.insert(sent.token(), sent);
     }
@@ -271,7 +278,7 @@ impl MatchingOracle {
     /// Notes that a program claimed a message.
     pub fn claimed(&mut self, user_header: &[u8]) {
         if let Some(sent) = token(user_header).and_then(|token| self.sent.get_mut(&token)) {
-            sent.fate = Fate::Claimed;
+            sent.fate = MatchFate::Claimed;
         }
     }
 
@@ -299,8 +306,8 @@ impl MatchingOracle {
     /// Notes that a process heard of the end of its session with a node. What it sent may be lost.
     pub fn ended(&mut self, process: ProcId, node: u32) {
         for sent in self.sent.values_mut() {
-            if (sent.name.from, sent.name.to) == (process, node) && sent.fate == Fate::Due {
-                sent.fate = Fate::Excused;
+            if (sent.name.from, sent.name.to) == (process, node) && sent.fate == MatchFate::Due {
+                sent.fate = MatchFate::Excused;
             }
         }
     }
@@ -309,8 +316,8 @@ impl MatchingOracle {
     pub fn process_stopped(&mut self, process: ProcId, node: u32) {
         self.stopped.push(process);
         for sent in self.sent.values_mut() {
-            if sent.name.to == node && sent.fate == Fate::Due {
-                sent.fate = Fate::Excused;
+            if sent.name.to == node && sent.fate == MatchFate::Due {
+                sent.fate = MatchFate::Excused;
             }
         }
     }
@@ -377,7 +384,7 @@ impl MatchingOracle {
                 format!("nobody sent node {node} {matched:?}"),
             );
         };
-        if core::mem::replace(&mut sent.fate, Fate::Received) == Fate::Received {
+        if core::mem::replace(&mut sent.fate, MatchFate::Received) == MatchFate::Received {
             return broken(Kind::Twice, format!("received twice: {sent:?}"));
         }
         self.received += 1;
@@ -455,7 +462,7 @@ impl MatchingOracle {
     /// A message is missing.
     pub fn finish(&self) -> Verdict {
         let missing = self.sent.values().find(|sent| {
-            let is_due = matches!(sent.fate, Fate::Due);
+            let is_due = matches!(sent.fate, MatchFate::Due);
             is_due && !self.stopped.contains(&sent.name.from)
         });
         match missing {

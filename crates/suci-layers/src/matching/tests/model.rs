@@ -11,7 +11,7 @@ const CHANNELS: u32 = 2;
 
 #[derive(Clone, Debug)]
 enum Step {
-    Post(Pattern, usize, Option<u64>),
+    Posting(Pattern, usize, Option<u64>),
     Cancel(usize),
     /// A message is sent; the layer is asked about it when it begins, if it may be.
     Send(u32, u32, u64, usize, bool),
@@ -41,7 +41,7 @@ fn step() -> impl Strategy<Value = Step> {
     let send = (0..NODES, 0..CHANNELS, 0..4_u64, 0..12_usize, any::<bool>());
     prop_oneof![
         6 => (pattern(), 1..30_usize, prop::option::of(1..6_u64))
-            .prop_map(|(pattern, length, least)| Step::Post(pattern, length, least)),
+            .prop_map(|(pattern, length, least)| Step::Posting(pattern, length, least)),
         1 => (0..30_usize).prop_map(Step::Cancel),
         8 => send.prop_map(|(a, b, c, d, e)| Step::Send(a, b, c, d, e)),
         8 => (0..NODES, 0..CHANNELS).prop_map(|(node, channel)| Step::Complete(node, channel)),
@@ -382,7 +382,7 @@ proptest! {
         let mut world = World::default();
         for step in steps {
             match step {
-                Step::Post(pattern, length, least) => world.post(pattern, length, least),
+                Step::Posting(pattern, length, least) => world.post(pattern, length, least),
                 Step::Cancel(index) => world.cancel(index),
                 Step::Send(node, channel, tag, length, begins) => {
                     world.send(node, channel, tag, length, begins);
