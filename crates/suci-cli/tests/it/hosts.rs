@@ -29,7 +29,7 @@ fn run(ssh: &str, more: &[&str]) -> std::process::Command {
 }
 
 /// The lines of a process, without the number in front, in order.
-fn lines<'a>(text: &'a str, id: u32) -> Vec<&'a str> {
+fn lines(text: &str, id: u32) -> Vec<&str> {
     let tag = format!("[{id}] ");
     text.lines()
         .filter_map(|line| line.strip_prefix(tag.as_str()))
