@@ -63,6 +63,11 @@ const PLACES: &[(&str, When, &str)] = &[
         "some of its tests need both cores, or compare rates and delays of whole networks",
     ),
     (
+        "suci --test counted",
+        When::Alone,
+        "counts packets, of which a busy host sends more",
+    ),
+    (
         "red-team --test attacks",
         When::First,
         "makes one attack at a time, and waits nearly always",

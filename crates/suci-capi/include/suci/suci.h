@@ -2154,6 +2154,7 @@ int suci_env_size(uint32_t *count);
  *  env::size                          suci_env_size
  *  env::notice                        none: only a launcher writes notices
  *  env::supervision                   none: likewise
+ *  env::launchers                     none: `suci env` prints it
  *  statistics::find                   none: docs/statistics.md describes the files of other
  *                                     processes for programs in any language; also Found::open,
  *                                     StatFile::open, StatFile::pid, StatFile::node,

@@ -23,8 +23,10 @@ const LAST_WORDS: u32 = 5;
 
 /// Returns a payload of `size` bytes, different in every cache line.
 pub(super) fn payload(size: usize) -> Bytes {
-    let bytes = (0..size).map(|at| u8::try_from(at / 64 % 251).unwrap_or(0));
-    bytes.collect::<Vec<u8>>().into()
+    let period: Vec<u8> = (0..251).flat_map(|byte| [byte; 64]).collect();
+    let mut bytes = period.repeat(size.div_ceil(period.len()));
+    bytes.truncate(size);
+    bytes.into()
 }
 
 /// Returns the longest message of a workload whose messages are of `size`, unless it has sizes of
