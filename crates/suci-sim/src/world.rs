@@ -147,15 +147,19 @@ pub struct World {
     pub(crate) mended: bool,
 }
 
-/// Has each host permit about half of the nodes messages alone. The programs of runs with keys of
-/// nodes use nothing else, so that no session may end for it.
+/// Has each host permit about half of the nodes only what the programs of runs with keys of nodes
+/// use: no session may end for it.
 fn deny_layers(options: &Options, keys: &[RecordingHandshakes]) {
+    let messages = Layers::NONE.with(Layer::Messages);
+    let used = match options.matching {
+        Some(_) => messages.with(Layer::Matching),
+        None => messages,
+    };
     let mut rng = Rng::new(options.seed, 24);
     for makes in keys {
         for host in 0..keys.len() {
             if rng.chance(500_000) {
-                let messages = Layers::NONE.with(Layer::Messages);
-                makes.permit(NodeId(options.node(host)), messages);
+                makes.permit(NodeId(options.node(host)), used);
             }
         }
     }
