@@ -13,6 +13,10 @@ const SETTINGS: [&str; 2] = ["silence=1000", "give_up=3000"];
 /// How long rates are measured, before the kill and after it.
 const MEASURED: Duration = Duration::from_millis(1_500);
 
+/// How often they are measured after the kill, until all flows have theirs; once where the machine
+/// has nothing else to do.
+const PERIODS: u32 = 8;
+
 /// Messages that each of `subjects` has delivered to each other one but `victim`.
 fn delivered(subjects: &mut [Subject], victim: u32) -> Vec<u64> {
     let ids: Vec<u32> = subjects
@@ -42,10 +46,10 @@ fn rates(subjects: &mut [Subject], victim: u32) -> Vec<f64> {
 }
 
 /// Four processes, all to all, one killed: each other one gets Lost once within 1.25 silence
-/// timeouts and Ended once when it gives up, with one outcome per message. Together the others send
-/// at no lower rate than before, and no flow stops. How the rate divides among flows is bounded in
-/// the simulator (`f17_the_death_of_one_of_four_slows_no_other_flow_down`): three processes on two
-/// cores divide it as the scheduler puts them.
+/// timeouts and Ended once when it gives up, with one outcome per message, and keeps its rate
+/// towards the rest. Of three processes on two cores, two share a core for some seconds: a flow
+/// between these may have its rate only when the scheduler has moved one. So it is measured several
+/// times; `f17_the_death_of_one_of_four_slows_no_other_flow_down` has no such scheduler.
 #[test]
 fn f17_kill_of_one_of_four_processes_under_load() {
     let _alone = heavy();
@@ -64,7 +68,27 @@ fn f17_kill_of_one_of_four_processes_under_load() {
     let before = rates(&mut subjects, victim);
     subjects.remove(victim as usize).kill();
     let killed = Instant::now();
-    let after = rates(&mut subjects, victim);
+    // The best of each flow.
+    let mut after = rates(&mut subjects, victim);
+    let together = after.iter().sum::<f64>() / before.iter().sum::<f64>();
+    let kept = |after: &[f64]| {
+        let each = before
+            .iter()
+            .zip(after)
+            .map(|(before, after)| after / before);
+        each.fold(f64::INFINITY, f64::min)
+    };
+    let bound = if strict() { 0.9 } else { 0.5 };
+    for _ in 1..if strict() { 1 } else { PERIODS } {
+        if kept(&after) >= bound {
+            break;
+        }
+        let again = rates(&mut subjects, victim).into_iter();
+        after = again
+            .zip(&after)
+            .map(|(rate, best)| rate.max(*best))
+            .collect();
+    }
 
     let mut slowest: f64 = 0.0;
     for subject in &mut subjects {
@@ -85,16 +109,12 @@ fn f17_kill_of_one_of_four_processes_under_load() {
         assert_eq!(subject.events("ended").len(), 1);
         assert_eq!(subject.events("up").len(), 3);
     }
-    let kept = after.iter().sum::<f64>() / before.iter().sum::<f64>();
-    let each = before
-        .iter()
-        .zip(&after)
-        .map(|(before, after)| after / before);
-    let least = each.fold(f64::INFINITY, f64::min);
+    let kept = kept(&after);
     println!(
-        "figure: lost after {slowest:.2} silence timeouts, the others keep {kept:.2} of their rate"
+        "figure: lost after {slowest:.2} silence timeouts, slowest flow keeps {kept:.2} of its rate"
     );
-    assert!(kept >= 0.9 && least >= 0.1, "{before:?} then {after:?}");
+    assert!(kept >= bound, "{before:?} then {after:?}");
+    assert!(together >= 0.9, "{before:?} then together {together}");
     for subject in &mut subjects {
         let id = subject.id;
         let others = [0, 1, 3].into_iter().filter(|other| *other != id);
