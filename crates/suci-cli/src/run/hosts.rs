@@ -17,7 +17,7 @@ use rustix::process::Signal;
 use suci::env::ProcessEnd;
 
 use super::agent::{ANSWER, Answer, Book, Order, Start};
-use super::{MANY_FAILED, NAMED, hostlist};
+use super::{hostlist, names, tolerated};
 use crate::args::{HostArgs, RunArgs};
 use crate::error::{Context, Failure, Result, tell};
 use crate::output::write_all;
@@ -75,8 +75,10 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode> {
     }
     let signals = Signals::catch()?;
     let (to, heard) = channel();
+    let size = places.iter().map(|(_, count)| count).sum();
     let mut launch = RemoteLaunch {
         args,
+        size,
         hosts: Vec::new(),
         heard,
         ended: BTreeSet::new(),
@@ -85,7 +87,6 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode> {
         interrupts: 0,
         killed_at: None,
     };
-    let size = places.iter().map(|(_, count)| count).sum();
     let mut first = 0;
     for (name, count) in places {
         let host = Host::start(
@@ -357,6 +358,8 @@ fn follow(from: ChildStdout, index: usize, heard: Sender<Heard>) -> Result<()> {
 /// All hosts and their states.
 struct RemoteLaunch<'a> {
     args: &'a RunArgs,
+    /// How many processes there are on all hosts.
+    size: u32,
     hosts: Vec<Host>,
     heard: Receiver<Heard>,
     /// Processes that have ended for good.
@@ -542,12 +545,10 @@ impl RemoteLaunch<'_> {
         if lost.is_empty() {
             return;
         }
-        let named: Vec<_> = lost.iter().take(NAMED).map(u32::to_string).collect();
-        let more = if lost.len() > NAMED { ", ..." } else { "" };
+        let named = names(lost.iter());
         let how_text = how.as_ref().map(ExitStatus::to_string).unwrap_or_default();
         tell(format_args!(
-            "suci run: host {name} is gone ({how_text}), and processes {}{more} with it",
-            named.join(", ")
+            "suci run: host {name} is gone ({how_text}), and processes {named} with it"
         ));
         let status = how.map_or(1, |how| status_of(how).max(1));
         for id in lost {
@@ -581,19 +582,10 @@ impl RemoteLaunch<'_> {
 
     /// Returns the exit status of the whole, as on one machine.
     fn status(&self) -> u8 {
-        if !self.args.tolerate_failures {
-            return self.first_failure.unwrap_or(0);
+        match self.args.tolerate_failures {
+            true => tolerated(&self.failed, self.size),
+            false => self.first_failure.unwrap_or(0),
         }
-        let count = self.failed.len();
-        if count > 0 {
-            let named: Vec<_> = self.failed.iter().take(NAMED).map(u32::to_string).collect();
-            let more = if count > NAMED { ", ..." } else { "" };
-            let named = named.join(", ");
-            tell(format_args!(
-                "suci run: {count} processes failed: {named}{more}"
-            ));
-        }
-        u8::try_from(count).map_or(MANY_FAILED, |count| count.min(MANY_FAILED))
     }
 }
 

@@ -107,6 +107,26 @@ fn restart_remedy(number: &str) -> String {
 /// Failed processes whose IDs are printed at most, where failures are tolerated.
 const NAMED: usize = 20;
 
+/// Returns the numbers of processes as an error names them: the first ones.
+fn names<'a>(ids: impl ExactSizeIterator<Item = &'a u32>) -> String {
+    let more = if ids.len() > NAMED { ", ..." } else { "" };
+    let named: Vec<_> = ids.take(NAMED).map(u32::to_string).collect();
+    format!("{}{more}", named.join(", "))
+}
+
+/// Names the processes that failed of so many, and returns the exit status of the whole: their
+/// number.
+fn tolerated(failed: &BTreeSet<u32>, size: u32) -> u8 {
+    let count = failed.len();
+    if count > 0 {
+        let named = names(failed.iter());
+        tell(format_args!(
+            "suci run: {count} of {size} processes failed: {named}"
+        ));
+    }
+    u8::try_from(count).map_or(MANY_FAILED, |count| count.min(MANY_FAILED))
+}
+
 /// The exit status where more than 100 processes failed, as GNU parallel has it.
 const MANY_FAILED: u8 = 101;
 
@@ -263,19 +283,10 @@ impl<'a> Launch<'a> {
 
     /// Returns the exit status of the whole. Names those that failed, if failures are tolerated.
     fn status(&self) -> u8 {
-        if !self.args.tolerate_failures {
-            return self.first_failure.unwrap_or(0);
+        match self.args.tolerate_failures {
+            true => tolerated(&self.failed, self.nodes.size),
+            false => self.first_failure.unwrap_or(0),
         }
-        let count = self.failed.len();
-        if count > 0 {
-            let named: Vec<_> = self.failed.iter().take(NAMED).map(u32::to_string).collect();
-            let more = if count > NAMED { ", ..." } else { "" };
-            let (size, named) = (self.nodes.size, named.join(", "));
-            tell(format_args!(
-                "suci run: {count} of {size} processes failed: {named}{more}"
-            ));
-        }
-        u8::try_from(count).map_or(MANY_FAILED, |count| count.min(MANY_FAILED))
     }
 
     /// Sleeps until a signal was caught or a process ended. Meanwhile writes notices to the

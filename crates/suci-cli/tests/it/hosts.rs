@@ -97,7 +97,7 @@ fn failures_are_those_of_one_machine() {
     let out = output(&mut run(&ssh, &tolerant));
     assert_eq!(out.status.code(), Some(3), "{}", errors(&out));
     assert!(
-        errors(&out).contains("3 processes failed: 1, 2, 3"),
+        errors(&out).contains("3 of 4 processes failed: 1, 2, 3"),
         "{}",
         errors(&out)
     );
