@@ -35,7 +35,7 @@ PATIENCE = 5.0
 #: Messages that one turn of the event loop takes.
 TURN = 64
 
-# What a message is, as its `kind`.
+# The kinds of messages.
 OPEN = 128  #: The first message on a channel: a connector asks for a connection.
 OPENED = 129  #: The listener has it.
 HEAD = 130  #: A message of Dask: the sizes of its buffers, the table of its frames, and frames.
