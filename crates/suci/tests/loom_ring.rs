@@ -304,7 +304,7 @@ fn a_caller_that_waits_gets_its_work() {
         let caller = thread::spawn(move || {
             let (serving, work) = &*other;
             serving.attend();
-            let place = serving.begin_wait().expect("nobody else waits");
+            let place = serving.begin_wait(|| ()).expect("nobody else waits");
             loop {
                 let held = serving.take();
                 let found = work.swap(false, Ordering::Relaxed);
@@ -325,6 +325,49 @@ fn a_caller_that_waits_gets_its_work() {
         shared.0.notify(|| wake.unpark(), || ());
         caller.join().unwrap();
         assert!(!shared.1.load(Ordering::Relaxed));
+    });
+}
+
+/// The I/O thread does not serve beside a caller that waits: they would take each other's wakes.
+#[test]
+fn the_thread_stands_back_for_a_caller_that_waits() {
+    bounded(|| {
+        let serving = Arc::new(Serving::<()>::new());
+        let io = Arc::clone(&serving);
+        let io = thread::spawn(move || {
+            if let Some(waits) = io.begin_serving(false) {
+                while io.waits() == waits {
+                    io.park_thread(|| io.waits() == waits, thread::park);
+                }
+                io.end_serving();
+            }
+        });
+        let sleeper = io.thread().clone();
+        let place = serving.begin_wait(|| sleeper.unpark());
+        io.join().unwrap();
+        assert!(place.is_some() && !serving.thread_serves());
+    });
+}
+
+/// A wake for a caller that does not wait leaves the sleep of the I/O thread to those with work.
+#[test]
+fn a_wake_for_a_caller_takes_none_of_the_thread() {
+    bounded(|| {
+        let shared = Arc::new((Serving::<()>::new(), AtomicBool::new(false)));
+        let io = Arc::clone(&shared);
+        let io = thread::spawn(move || {
+            let (serving, work) = &*io;
+            while !work.load(Ordering::Relaxed) {
+                serving.park_thread(|| !work.load(Ordering::Relaxed), thread::park);
+            }
+        });
+        let sleeper = io.thread().clone();
+        let (serving, work) = &*shared;
+        serving.wake_caller(|| ());
+        // A swap, as loom concludes nothing about the order of a store and another thread's swap.
+        work.swap(true, Ordering::Relaxed);
+        serving.notify(|| (), || sleeper.unpark());
+        io.join().unwrap();
     });
 }
 

@@ -1,6 +1,6 @@
 //! Null for each pointer: every function refuses it with a message, or does nothing.
 
-use crate::toolchain::{prefix, run};
+use crate::toolchain::{prefix, run, within_limit};
 use std::fmt::Write as _;
 use std::process::Command;
 
@@ -108,7 +108,7 @@ fn null_is_refused_by_every_function() {
     std::fs::write(&source, text).unwrap();
     let quiet = ["-D_GNU_SOURCE", "-w", "-o"];
     run(oshcc().args(quiet).arg(&program).arg(&source));
-    let mut start = Command::new(&program);
+    let mut start = within_limit(&program);
     let ended = crate::toolchain::output(start.env("SHMEM_SYMMETRIC_SIZE", "1m"));
     let (said, _) = crate::toolchain::texts(&ended);
     let faults = said.lines().map(|line| {

@@ -1,6 +1,6 @@
 //! Runs of programs.
 
-use crate::toolchain::{compile, oshrun, output, prefix, run, texts};
+use crate::toolchain::{compile, oshrun, output, prefix, run, texts, within_limit};
 use std::path::Path;
 use std::process::Command;
 
@@ -14,7 +14,7 @@ fn each_function_does_what_the_specification_says() {
         run(&mut oshrun(&program, count, &[]));
     }
     // Alone, without a launcher.
-    run(&mut Command::new(&program));
+    run(&mut within_limit(&program));
 }
 
 #[test]
@@ -104,8 +104,7 @@ fn a_process_that_dies_ends_the_others_with_a_message() {
 #[test]
 fn f14_a_process_that_is_started_again_takes_no_part() {
     let program = compile("ends.c", "oshcc", "gcc", C);
-    let mut launch = Command::new("timeout");
-    launch.arg("120").arg(prefix().join("bin/suci"));
+    let mut launch = within_limit(&prefix().join("bin/suci"));
     launch.args(["run", "-n", "2", "--restart=1"]);
     let ended = output(launch.arg(&program).arg("die"));
     let (_, err) = texts(&ended);

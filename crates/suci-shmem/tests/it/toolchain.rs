@@ -98,10 +98,16 @@ pub(crate) fn compile(source: &str, wrapper: &str, compiler: &str, flags: &[&str
     program
 }
 
+/// A program that is ended after two minutes, as one that hangs.
+pub(crate) fn within_limit(program: &Path) -> Command {
+    let mut command = Command::new("timeout");
+    command.arg("120").arg(program);
+    command
+}
+
 /// `oshrun` of a program with `count` processes and more options, within two minutes.
 pub(crate) fn oshrun(program: &Path, count: usize, options: &[&str]) -> Command {
-    let mut command = Command::new("timeout");
-    command.arg("120").arg(prefix().join("bin/oshrun"));
+    let mut command = within_limit(&prefix().join("bin/oshrun"));
     command.args(["-np", &count.to_string()]).args(options);
     command.arg(program);
     command

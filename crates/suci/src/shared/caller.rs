@@ -13,7 +13,7 @@ use std::cell::Cell;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use suci_proto::time::Instant;
 
@@ -211,7 +211,7 @@ impl<'a> Attendance<'a> {
     fn is_looked_after(&self) -> bool {
         let shard = self.shard;
         let is_waiting = shard.serving.waits() & 1 == 1;
-        !is_waiting && !shard.thread_serves.load(Ordering::SeqCst) && shard.has_only_bytes()
+        !is_waiting && !shard.serving.thread_serves() && shard.has_only_bytes()
     }
 }
 
@@ -237,11 +237,7 @@ impl<'a> Wait<'a> {
     /// Returns nothing if another call waits.
     fn begin(call: &'a Attendance<'a>) -> Option<Self> {
         let shard = call.shard;
-        let place = shard.serving.begin_wait()?;
-        fence(Ordering::SeqCst);
-        if shard.thread_serves.load(Ordering::Relaxed) {
-            shard.rouse_thread();
-        }
+        let place = shard.serving.begin_wait(|| shard.wake_thread())?;
         Some(Self { call, place })
     }
 

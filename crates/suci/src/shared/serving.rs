@@ -18,7 +18,7 @@
 
 use super::parker::Parker;
 use crate::ownership_lock::{OwnershipGuard, OwnershipLock};
-use crate::sync::atomic::{AtomicUsize, Ordering, fence};
+use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
 /// Cycles of one call that find work left by others. After these the sleeper takes over.
 const MAX_CYCLES: usize = 4;
@@ -47,6 +47,8 @@ pub(crate) struct Serving<T> {
     thread: Parker,
     /// Calls that run a cycle at their ends.
     attending: AtomicUsize,
+    /// The I/O thread serves, as far as it knows.
+    thread_serves: AtomicBool,
 }
 
 /// The right to use the state.
@@ -60,6 +62,7 @@ impl<T> Serving<T> {
             caller: Parker::new(),
             thread: Parker::new(),
             attending: AtomicUsize::new(0),
+            thread_serves: AtomicBool::new(false),
         }
     }
 
@@ -73,9 +76,39 @@ impl<T> Serving<T> {
         self.state.take_at(self.state.word())
     }
 
-    /// Takes the place of the caller that waits, if it is free.
-    pub(crate) fn begin_wait(&self) -> Option<OwnershipGuard<'_, ()>> {
-        self.waiting.take_at(self.waiting.word())
+    /// Takes the place of the caller that waits, if it is free. If the I/O thread serves, it is
+    /// woken by `wake_thread`: it is to stand back.
+    pub(crate) fn begin_wait(&self, wake_thread: impl FnOnce()) -> Option<OwnershipGuard<'_, ()>> {
+        let place = self.waiting.take_at(self.waiting.word())?;
+        fence(Ordering::SeqCst);
+        if self.thread_serves.load(Ordering::Relaxed) {
+            self.thread.unpark(wake_thread);
+        }
+        Some(place)
+    }
+
+    /// The I/O thread serves from now on, until [`waits`](Self::waits) returns another number than
+    /// this call. Returns nothing if a caller waits, unless the thread serves `anyway`: two that
+    /// serve would take each other's wakes.
+    pub(crate) fn begin_serving(&self, anyway: bool) -> Option<u64> {
+        self.thread_serves.store(true, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        let waits = self.waits();
+        if waits & 1 == 1 && !anyway {
+            self.end_serving();
+            return None;
+        }
+        Some(waits)
+    }
+
+    /// The I/O thread stands back.
+    pub(crate) fn end_serving(&self) {
+        self.thread_serves.store(false, Ordering::SeqCst);
+    }
+
+    /// Whether the I/O thread serves, as far as it knows.
+    pub(crate) fn thread_serves(&self) -> bool {
+        self.thread_serves.load(Ordering::SeqCst)
     }
 
     /// Returns a number that changes when a caller begins or ends a wait, and when it wakes up in
@@ -129,6 +162,11 @@ impl<T> Serving<T> {
         if !self.caller.unpark(wake_caller) {
             self.thread.unpark(wake_thread);
         }
+    }
+
+    /// Wakes the caller that waits, if it sleeps.
+    pub(crate) fn wake_caller(&self, wake: impl FnOnce()) {
+        self.caller.unpark(wake);
     }
 
     /// Wakes the I/O thread if it sleeps, whether it serves or not.

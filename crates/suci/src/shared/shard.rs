@@ -141,8 +141,6 @@ pub(crate) struct Shard {
     pub(super) handed_back: AtomicBool,
     /// The number of the last hold of bytes that wait for the next call.
     hold: AtomicU32,
-    /// The I/O thread serves, as far as it knows.
-    pub(super) thread_serves: AtomicBool,
     /// The sockets with this shard's peers.
     pub(super) sockets: Arc<SocketTable>,
 }
@@ -198,7 +196,6 @@ impl Shard {
             planned: AtomicU64::new(0),
             handed_back: AtomicBool::new(false),
             hold: AtomicU32::new(0),
-            thread_serves: AtomicBool::new(false),
             sockets: Arc::clone(&driver.sockets),
         };
         let itself = [driver.engine.node()];
@@ -318,7 +315,7 @@ impl Shard {
 
     /// Ends the sleep of the caller that waits.
     pub(super) fn rouse_caller(&self) {
-        self.serving.rouse(|| self.event_fd.signal(), || {});
+        self.serving.wake_caller(|| self.event_fd.signal());
     }
 
     /// Has the I/O thread look who serves.
@@ -335,12 +332,12 @@ impl Shard {
     /// A caller that waits was woken by the event descriptor. It stays signalled for an I/O thread
     /// that sleeps on it, too, until that one has noticed that the caller serves.
     pub(super) fn clear_for_caller(&self) {
-        if !self.thread_serves.load(Ordering::SeqCst) {
+        if !self.serving.thread_serves() {
             self.event_fd.clear();
         }
     }
 
-    fn wake_thread(&self) {
+    pub(super) fn wake_thread(&self) {
         match self.thread.get() {
             Some(thread) if self.dozes.load(Ordering::Relaxed) => thread.unpark(),
             _ => self.event_fd.signal(),

@@ -45,7 +45,7 @@ impl Worker {
         // The caller that waits is taken for gone.
         let mut is_gone = false;
         loop {
-            match serve(shard) {
+            match serve(shard, is_gone) {
                 Served::Relieved => {
                     if is_gone {
                         shard.serving.count_in();
@@ -77,11 +77,14 @@ impl Drop for PanicGuard<'_> {
     }
 }
 
-/// Serves until a caller waits, or until the end.
-fn serve(shard: &Shard) -> Served {
+/// Serves until a caller waits, or until the end. `is_gone`: the one that waits is taken for gone.
+fn serve(shard: &Shard, is_gone: bool) -> Served {
     let _guard = PanicGuard(shard);
-    shard.thread_serves.store(true, Ordering::SeqCst);
-    let waits = shard.serving.waits();
+    // At the end it does not sleep any more.
+    let anyway = is_gone || shard.closing.load(Ordering::SeqCst);
+    let Some(waits) = shard.serving.begin_serving(anyway) else {
+        return Served::Relieved;
+    };
     loop {
         let mut held = shard.serving.take();
         let Some(worker) = &mut *held else {
@@ -107,7 +110,7 @@ fn serve(shard: &Shard) -> Served {
         drop(held);
         let slept = shard.sleep(&nap, waits);
         if shard.serving.waits() != waits {
-            shard.thread_serves.store(false, Ordering::SeqCst);
+            shard.serving.end_serving();
             if matches!(slept, Ok(Some(ready)) if ready.signalled) {
                 // It may have been for the caller.
                 shard.event_fd.signal();
