@@ -613,6 +613,24 @@ fn f21_a_peer_far_away_keeps_its_slot_until_its_first_packet_can_have_come() {
     assert_eq!(idle(None), 1_000, "it was called");
 }
 
+/// A path of more than 100 ms gives the handshake no round trip, as HELLO is repeated. A peer over
+/// such a path keeps its slot until the answer to our first packet can have come.
+#[test]
+fn f21_a_peer_of_unknown_distance_keeps_its_slot_for_two_handshakes() {
+    let mut world = World::new(2);
+    world.send(0, 1).unwrap();
+    world.run(SECOND);
+    let peer = world.peer(1, 0);
+    let connection = peer.connection.as_ref().unwrap();
+    assert!(!connection.link.recovery.rtt().has_sample());
+    let begun = connection.grant.begun_at();
+    for (handshake, idle) in [(Some(1), 100), (Some(300), 600), (None, 1_000)] {
+        peer.newest_cookie = handshake.map(|ago| begun - Duration::from_millis(ago));
+        let tenure = peer.tenure(peer.connection.as_ref().unwrap());
+        assert_eq!(tenure.idle.as_millis(), idle, "{handshake:?}");
+    }
+}
+
 /// A node used all its numbers up, and the last packet was lost. It answers a question after a
 /// quarter of a second: nobody is silent for ten.
 #[test]

@@ -136,21 +136,30 @@ impl Peer {
     /// * The last exchange is over: as many messages were sent as received, and all are
     ///   acknowledged. In one probe timeout a next message would have come.
     /// * Otherwise it may wait for a packet of ours, and its own takes as long again. Far peers
-    ///   would lose each connection before it carried anything.
+    ///   would lose each connection before it carried anything. A path of which nothing was
+    ///   acknowledged yet may be as long as the handshake, of which packets were perhaps repeated.
     pub(crate) fn tenure(&self, connection: &Connection) -> Tenure {
         let grant = &connection.grant;
+        let rtt = connection.link.recovery.rtt();
+        let handshake = match self.newest_cookie {
+            _ if grant.was_heard() && rtt.has_sample() => Duration::ZERO,
+            Some(cookie) => grant.begun_at().since(cookie).min(TURN),
+            None => TURN,
+        };
+        let answer = (handshake * 2).min(TURN);
         if !grant.was_heard() {
-            let cookie = self.newest_cookie;
-            let round_trip = cookie.map_or(TURN, |cookie| grant.begun_at().since(cookie));
-            let idle = (round_trip * 2).clamp(UNHEARD, TURN);
+            let idle = answer.max(UNHEARD);
             return Tenure { idle, turn: TURN };
         }
-        let pto = connection.link.recovery.rtt().pto(Duration::ZERO);
+        let pto = rtt.pto(Duration::ZERO);
         let tenure = Tenure::of(pto);
         let sent = self.session.outbox.accepted();
         let answered = sent > 0 && sent == self.session.inbox.received();
         let over = answered && !(self.is_waiting() || self.has_message() || self.has_reply());
-        let idle = if over { pto.min(IDLE) } else { tenure.idle };
+        let idle = match over {
+            true => pto.min(IDLE),
+            false => tenure.idle.max(answer),
+        };
         Tenure { idle, ..tenure }
     }
 
