@@ -741,27 +741,29 @@ impl Matching {
         self.decisions.push_back((place, id));
     }
 
-    /// Gives a message to a receive.
+    /// Gives a message to a receive. One that is not complete counts no more: the layer will not
+    /// keep it.
     fn take(&mut self, id: MessageId, receive: ReceiveId) {
-        let Some(total) = self.unexpected.get(&id).map(|message| message.total) else {
-            return;
-        };
-        let Some(slot) = self.bind(receive, total) else {
+        let total = self.unexpected.get(&id).map(|message| message.total);
+        let Some((total, slot)) = total.and_then(|total| Some((total, self.bind(receive, total)?)))
+        else {
             return;
         };
         self.own(id, Owner::Receive(slot));
-        let Some(message) = self.unexpected.get(&id) else {
-            return;
-        };
-        if message.data.is_some() {
-            if let Some(message) = self.forget(id) {
-                let payload = message.data.unwrap_or_default();
-                self.finish(slot, message.description, total, &payload);
+        match self.unexpected.get_mut(&id) {
+            Some(message) if message.data.is_none() => {
+                let place = message.description.place;
+                let charge = core::mem::take(&mut message.charge);
+                self.parked.remove(&id);
+                self.decisions.push_back((place, id));
+                self.refund(place.from.node, charge);
             }
-        } else {
-            let place = message.description.place;
-            self.parked.remove(&id);
-            self.decisions.push_back((place, id));
+            _ => {
+                if let Some(message) = self.forget(id) {
+                    let payload = message.data.unwrap_or_default();
+                    self.finish(slot, message.description, total, &payload);
+                }
+            }
         }
     }
 

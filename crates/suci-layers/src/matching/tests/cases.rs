@@ -326,6 +326,30 @@ fn f04_a_node_without_memory_is_held_and_others_are_not() {
     assert_eq!((done.length, done.total), (200, 1000));
 }
 
+/// Messages that wait in the engine for their node to be released count until receives take them.
+#[test]
+fn f04_receives_release_the_nodes_whose_messages_they_take() {
+    let mut table = Matching::with_memory(1_000 + MESSAGE_CHARGE);
+    let memory = Bytes8::new(1_000);
+    let (b, c) = (source(2, 0), source(3, 0));
+    table.on_input(message(A, 0, 0, 5, 1_000));
+    for from in [b, c] {
+        assert!(begin(&mut table, from, &info(0, 0, 5, 300)).is_none());
+    }
+    table.post(exact(1, 5), buffer(&memory));
+    assert!(!table.takes(b.node) && !table.takes(c.node));
+    for node in [2, 3] {
+        table.post(exact(node, 5), buffer(&memory));
+    }
+    assert!(table.takes(b.node) && table.takes(c.node));
+    assert_eq!(table.unexpected(), (0, 0));
+    for from in [b, c] {
+        table.on_input(message(from, 0, 0, 5, 300));
+    }
+    assert_eq!(completions(&mut table).len(), 3);
+    assert_eq!(table.unexpected(), (0, 0));
+}
+
 #[test]
 fn memory_for_a_message_that_is_always_too_long_is_given_back() {
     let mut table = Matching::default();
