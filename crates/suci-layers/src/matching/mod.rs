@@ -18,6 +18,7 @@
 mod completion;
 mod index;
 mod memory;
+mod room;
 mod service;
 mod table;
 

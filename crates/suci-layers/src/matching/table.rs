@@ -3,7 +3,8 @@
 use super::completion::{Completion, Completions, Matched, Unmatched};
 use super::index::{PostedIndex, UnexpectedIndex};
 use super::memory::{Buffer, MessagePlace};
-use super::{Envelope, MEMORY, MESSAGE_CHARGE, MessageId, Pattern, ReceiveId};
+use super::room::charge_of;
+use super::{Envelope, MEMORY, MessageId, Pattern, ReceiveId};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -29,11 +30,11 @@ pub(super) struct Landing {
 
 /// The description of a message, beside its payload.
 #[derive(Clone, Debug)]
-struct Arriving {
-    place: Landing,
+pub(super) struct Arriving {
+    pub(super) place: Landing,
     tag: u64,
     kind: Kind,
-    user_header: Bytes,
+    pub(super) user_header: Bytes,
 }
 
 impl Arriving {
@@ -48,7 +49,7 @@ impl Arriving {
 
 /// The part of a receive's buffer that a message gets.
 #[derive(Clone, Copy, Debug)]
-struct Listed {
+pub(super) struct Listed {
     receive: ReceiveId,
     offset: u64,
     room: u64,
@@ -74,19 +75,19 @@ struct Receive {
 /// A message that no receive has taken, or whose bytes come into memory of the engine although one
 /// has.
 #[derive(Debug)]
-struct Untaken {
-    description: Arriving,
-    total: u64,
+pub(super) struct Untaken {
+    pub(super) description: Arriving,
+    pub(super) total: u64,
     /// The payload, once it is complete.
     data: Option<Data>,
     /// The bytes that it counts in the memory of the layer.
-    charge: u64,
-    owner: Owner,
+    pub(super) charge: u64,
+    pub(super) owner: Owner,
 }
 
 /// The receives that may take a message.
 #[derive(Clone, Copy, Debug)]
-enum Owner {
+pub(super) enum Owner {
     /// The first receive that admits it.
     Nobody,
     /// The program, which claimed it.
@@ -97,7 +98,7 @@ enum Owner {
 
 /// Where the bytes of a message go that is not complete.
 #[derive(Debug)]
-enum Coming {
+pub(super) enum Coming {
     /// Into the buffer of a receive.
     Placed {
         slot: Listed,
@@ -113,7 +114,7 @@ enum Coming {
 #[derive(Debug)]
 pub(super) struct Decision {
     pub(super) place: Landing,
-    id: MessageId,
+    pub(super) id: MessageId,
     /// The part of a receive's buffer where the bytes shall go, and if they may not any more; into
     /// memory of the engine if there is none.
     into: Option<(Listed, Arc<AtomicBool>)>,
@@ -182,23 +183,25 @@ pub struct NoSuchMessage(pub MessageId);
 /// The posted receives of a node, and the messages that none of them has taken.
 #[derive(Debug)]
 pub struct Matching {
-    memory: u64,
+    pub(super) memory: u64,
     next_receive: u64,
     next_message: u64,
     receives: HashMap<ReceiveId, Receive>,
-    posted: PostedIndex,
-    unexpected: BTreeMap<MessageId, Untaken>,
+    pub(super) posted: PostedIndex,
+    pub(super) unexpected: BTreeMap<MessageId, Untaken>,
     index: UnexpectedIndex,
-    coming: BTreeMap<Landing, Coming>,
+    pub(super) coming: BTreeMap<Landing, Coming>,
     /// The session of each node to which its next messages belong.
     sessions: HashMap<NodeId, SessionNumber>,
     /// Announced messages for which there was no memory.
-    parked: BTreeSet<MessageId>,
+    pub(super) parked: BTreeSet<MessageId>,
     /// Announced messages that are to be answered.
     decisions: VecDeque<(Landing, MessageId)>,
     /// Bytes that messages count, of all nodes and of each.
-    held: u64,
-    held_by: HashMap<NodeId, u64>,
+    pub(super) held: u64,
+    pub(super) held_by: HashMap<NodeId, u64>,
+    /// The session that ends, once there was no memory for one of its last messages.
+    pub(super) cut_short: Option<Source>,
     done: Completions,
 }
 
@@ -226,6 +229,7 @@ impl Matching {
             decisions: VecDeque::new(),
             held: 0,
             held_by: HashMap::new(),
+            cut_short: None,
             done: Completions::default(),
         }
     }
@@ -364,13 +368,6 @@ impl Matching {
         (self.unexpected.values().filter(free).count(), self.held)
     }
 
-    /// Returns true if one more message of `node` may be kept. Otherwise its messages should stay
-    /// in the engine ([`Engine::hold_port`](suci_proto::Engine::hold_port)).
-    #[must_use]
-    pub fn takes(&self, node: NodeId) -> bool {
-        self.held < self.memory / 2 || self.held_of(node) < self.share()
-    }
-
     // ---- handlers
 
     /// Takes what came at the port.
@@ -380,8 +377,13 @@ impl Matching {
                 self.sessions.insert(from.node, from.session);
                 self.arrive(from, message);
             }
-            PortInput::Last(from, message) => self.arrive(from, message),
+            PortInput::Last(from, message) => {
+                if self.keeps_last(from, &message) {
+                    self.arrive(from, message);
+                }
+            }
             PortInput::Ended(node, session, reason) => {
+                self.cut_short = None;
                 self.sessions.insert(node, session.next());
                 self.end(Source { node, session }, reason);
             }
@@ -495,15 +497,6 @@ impl Matching {
                 is_over,
             };
             self.coming.insert(place, placed);
-        }
-    }
-
-    /// Notes that the engine can never have the memory for an announced message.
-    pub(super) fn on_too_long(&mut self, decision: &Decision) {
-        if let Some(message) = self.unexpected.get_mut(&decision.id) {
-            let charge = core::mem::take(&mut message.charge);
-            let node = message.description.place.from.node;
-            self.refund(node, charge);
         }
     }
 
@@ -726,7 +719,7 @@ impl Matching {
 
     /// Has the bytes of an announced message come into the engine's memory, if there is room for
     /// it. What comes without announcement counts in the engine's memory until it is complete.
-    fn pull(&mut self, id: MessageId) {
+    pub(super) fn pull(&mut self, id: MessageId) {
         let Some(message) = self.unexpected.get(&id) else {
             return;
         };
@@ -824,54 +817,6 @@ impl Matching {
             self.complete(slot, Err(Unmatched { node, reason }));
         }
     }
-
-    // ---- inside: memory
-
-    /// The bytes that each node may use when half of the memory is used up: an even part of the
-    /// other half.
-    fn share(&self) -> u64 {
-        let nodes = self.held_by.len().max(1) as u64;
-        self.memory / 2 / nodes
-    }
-
-    fn held_of(&self, node: NodeId) -> u64 {
-        self.held_by.get(&node).copied().unwrap_or(0)
-    }
-
-    /// Returns true if there is room for `bytes` more bytes of a node.
-    fn has_room(&self, node: NodeId, bytes: u64) -> bool {
-        self.held.saturating_add(bytes) <= self.memory / 2
-            || self.held_of(node).saturating_add(bytes) <= self.share()
-    }
-
-    /// Counts the memory of a message.
-    fn charge(&mut self, id: MessageId) {
-        let Some(message) = self.unexpected.get_mut(&id).filter(|one| one.charge == 0) else {
-            return;
-        };
-        let charge = charge_of(message);
-        message.charge = charge;
-        let held = self.held_by.entry(message.description.place.from.node);
-        let held = held.or_default();
-        *held = held.saturating_add(charge);
-        self.held = self.held.saturating_add(charge);
-    }
-
-    /// Frees memory of a node's message. Announced messages may now have room.
-    fn refund(&mut self, node: NodeId, charge: u64) {
-        self.held = self.held.saturating_sub(charge);
-        if let Some(held) = self.held_by.get_mut(&node) {
-            *held = held.saturating_sub(charge);
-            if *held == 0 {
-                self.held_by.remove(&node);
-            }
-        }
-        if charge > 0 && !self.parked.is_empty() {
-            for id in self.parked.clone() {
-                self.pull(id);
-            }
-        }
-    }
 }
 
 #[cfg(test)]
@@ -890,11 +835,4 @@ fn kept(payload: Data) -> Data {
         len if len > INLINE && len <= SHARES_MEMORY => Data::from(Bytes::copy_from_slice(&payload)),
         _ => payload,
     }
-}
-
-fn charge_of(message: &Untaken) -> u64 {
-    let header = message.description.user_header.len() as u64;
-    MESSAGE_CHARGE
-        .saturating_add(header)
-        .saturating_add(message.total)
 }

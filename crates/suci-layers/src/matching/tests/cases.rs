@@ -350,6 +350,37 @@ fn f04_receives_release_the_nodes_whose_messages_they_take() {
     assert_eq!(table.unexpected(), (0, 0));
 }
 
+/// A peer whose sessions end again and again leaves no more than the memory holds.
+#[test]
+fn f04_what_ended_sessions_leave_is_bounded() {
+    let charge = 100 + MESSAGE_CHARGE;
+    let most = 3 * charge + 2 * MESSAGE_CHARGE + 50;
+    let mut table = Matching::with_memory(most);
+    let memory = Bytes8::new(100);
+    let last = |session, number, length| match message(source(1, session), 0, number, 5, length) {
+        PortInput::Message(from, message) => PortInput::Last(from, message),
+        other => other,
+    };
+    for session in 0..3 {
+        for number in 0..3 {
+            table.on_input(last(session, number, 100));
+        }
+        // There is room for it. But in later sessions it follows one that is lost.
+        table.on_input(last(session, 3, 0));
+        table.on_input(ended(source(1, session)));
+    }
+    // The first session left four messages, and there was no room for what others left.
+    assert_eq!(table.unexpected().0, 4);
+    assert!(table.unexpected().1 <= most);
+    // A receive that waits needs no memory.
+    table.post(Pattern::tag(5).on(1), buffer(&memory));
+    for _ in 0..5 {
+        table.post(exact(1, 5), buffer(&memory));
+    }
+    table.on_input(last(3, 0, 100));
+    assert_eq!(numbers(&mut table), [0, 1, 2, 3, 0]);
+}
+
 #[test]
 fn memory_for_a_message_that_is_always_too_long_is_given_back() {
     let mut table = Matching::default();
