@@ -230,3 +230,26 @@ fn a_driver_that_runs_late_watches_members_of_an_earlier_operation_no_more() {
     of_late.progress(&mut late);
     assert_eq!(watched().0, []);
 }
+
+/// One that suspended this node and died would never be missed: nothing is in its queue.
+#[test]
+fn a_member_that_takes_nothing_is_watched_until_it_does() {
+    let mut carrier = carrier();
+    carrier.is_full = true;
+    let group = Arc::new(group());
+    let work = Collective::gather(group.place(), 0, &[1; 3], vec![0]);
+    group.begin(NodeId(1), GroupWork::Collective(work)).unwrap();
+    assert!(group.watch());
+    let mut served = ServedGroups::default();
+    served.add(Arc::clone(&group));
+    served.progress(&mut carrier);
+    let watched = || {
+        let state = group.lock();
+        state.current.as_ref().unwrap().watched.clone()
+    };
+    assert_eq!(watched().into_iter().collect::<Vec<_>>(), [0]);
+    carrier.is_full = false;
+    served.progress(&mut carrier);
+    assert!(watched().is_empty());
+    assert!(matches!(group.take_result(), Some(Ok(_))));
+}

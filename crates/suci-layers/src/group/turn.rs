@@ -719,8 +719,9 @@ impl<'a, H: Host, C: Carrier<H>> Turn<'a, H, C> {
         if !current.is_watching && current.watched.is_empty() {
             return;
         }
+        // One that suspended this node and died holds back what is to be sent, and nothing else.
         let awaited = match current.is_watching && !current.is_over {
-            true => awaited(current),
+            true => &awaited(current) | &self.full,
             false => BTreeSet::new(),
         };
         let watched = std::mem::take(&mut current.watched);
