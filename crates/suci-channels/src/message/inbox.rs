@@ -332,9 +332,12 @@ impl Inbox {
     }
 
     /// Handles CHANNEL_BLOCKED: the channel's limit is announced again, since the peer may not know
-    /// it.
+    /// it, and as soon as it rises.
     pub fn repeat_limit(&mut self, channel: ChannelId) {
         if let Some(index) = self.find(channel) {
+            if let Some(channel) = self.channels.get_mut(index) {
+                channel.on_blocked();
+            }
             self.list_update(index);
         }
     }

@@ -81,6 +81,8 @@ pub(super) struct IncomingChannel {
     window: u64,
     /// Memory credit granted so far.
     limit: u64,
+    /// The sender waits for a higher limit.
+    is_blocked: bool,
     announcement: Option<Announcement>,
     /// The channel was cold, and the messages that it granted before are forgotten.
     was_cold: bool,
@@ -106,6 +108,7 @@ impl IncomingChannel {
             consumed: 0,
             window,
             limit,
+            is_blocked: false,
             announcement: None,
             was_cold: false,
             end: None,
@@ -465,13 +468,21 @@ impl IncomingChannel {
         self.consumed.saturating_add(self.window)
     }
 
-    /// Returns true if the limit should rise by enough to be worth a frame.
+    /// Notes that the sender waits for a higher limit.
+    pub(super) fn on_blocked(&mut self) {
+        self.is_blocked = true;
+    }
+
+    /// Returns true if the limit should rise by enough to be worth a frame. For a sender that waits
+    /// any rise is: its next message may lack a few bytes, and then the window never moves.
     pub(super) fn update_due(&self) -> bool {
-        self.target().saturating_sub(self.limit) >= (self.window / 4).max(1)
+        let least = if self.is_blocked { 0 } else { self.window / 4 };
+        self.target().saturating_sub(self.limit) >= least.max(1)
     }
 
     /// Raises the limit and returns its announcement.
     pub(super) fn announce(&mut self) -> Answer {
+        self.is_blocked &= self.limit >= self.target();
         self.limit = self.limit.max(self.target());
         Answer::MaxChannel {
             channel: self.id,

@@ -220,6 +220,29 @@ fn f19_a_lost_limit_is_repeated() {
     assert_eq!(inbox.poll_answer(), Some(answer));
 }
 
+/// The next message lacks less credit than a quarter of the window: the answer to its sender's
+/// question had the limit of that time, and no other question follows.
+#[test]
+fn f19_a_sender_that_waits_hears_of_any_rise() {
+    let mut inbox = inbox();
+    let window = inbox_limits().channel_window;
+    for number in 0..2 {
+        inbox.on_frag(&frag(number, 100, 0, &[0; 100])).unwrap();
+    }
+    inbox.repeat_limit(C0);
+    let limit = |limit| {
+        Some(Answer::MaxChannel {
+            channel: C0,
+            limit: window + limit,
+        })
+    };
+    assert_eq!(inbox.poll_answer(), limit(0));
+    inbox.pop().unwrap();
+    assert_eq!(inbox.poll_answer(), limit(165));
+    inbox.pop().unwrap();
+    assert!(!inbox.has_answers(), "it does not wait any more");
+}
+
 #[test]
 fn f03_data_beyond_the_credit_is_refused_before_memory_is_taken() {
     let window = inbox_limits().channel_window;
