@@ -24,6 +24,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("suci-plot", &[]),
     ("suci-cli", &["suci", "suci-plot"]),
     ("suci-shmem", &["suci"]),
+    ("suci-ofi", &["suci"]),
     ("suci-preload", &["suci", "suci-sockets"]),
     ("suci-python", &["suci"]),
     ("suci-prolog", &["suci"]),
