@@ -34,7 +34,7 @@ BUILD_TOOLS := cc:gcc cc:libc6-dev curl:curl curl:ca-certificates
 
 # Called by the tests, as command:package pairs.
 HOST_TOOLS := ip:iproute2 tc:iproute2 ethtool:ethtool nft:nftables sysctl:procps \
-	g++:g++ git:git valgrind:valgrind mandoc:mandoc cmake:cmake pkg-config:pkgconf swipl:swi-prolog-nox clang:clang python3:python3
+	g++:g++ git:git valgrind:valgrind mandoc:mandoc cmake:cmake pkg-config:pkgconf swipl:swi-prolog-nox clang:clang python3:python3 fi_pingpong:libfabric-bin
 
 # Programs that the preloaded library is tried with, as command:package pairs.
 PRELOAD_TOOLS := iperf3:iperf3 sockperf:sockperf redis-server:redis-server redis-benchmark:redis-tools \

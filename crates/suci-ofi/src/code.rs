@@ -64,7 +64,7 @@ impl From<Error> for Code {
     }
 }
 
-/// What a function of C returns that has no other result.
+/// The result in C of a function that has no other one.
 pub(crate) fn status(result: Outcome<()>) -> c_int {
     match result {
         Ok(()) => 0,
@@ -72,7 +72,7 @@ pub(crate) fn status(result: Outcome<()>) -> c_int {
     }
 }
 
-/// What a function of C returns whose result is a number, or that only accepts an operation.
+/// The result in C of a function that counts, or that only accepts an operation.
 pub(crate) fn count(result: Outcome<usize>) -> isize {
     match result {
         Ok(count) => isize::try_from(count).unwrap_or(isize::MAX),

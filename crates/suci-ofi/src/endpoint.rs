@@ -227,7 +227,7 @@ unsafe extern "C" fn bind(fid: *const Fid, other: *const Fid, flags: u64) -> c_i
 /// A change of an endpoint.
 type Change = Box<dyn FnOnce(&mut Endpoint) -> Outcome<()>>;
 
-/// What binding an object means.
+/// The change that binding an object makes.
 ///
 /// # Safety
 /// `other` is null, or an object of this provider.

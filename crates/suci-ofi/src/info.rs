@@ -1,4 +1,4 @@
-//! What the provider offers, and what a caller asks for.
+//! Offers of the provider, and requests of callers.
 
 use crate::abi::{
     AV_TABLE, COMPLETION, DELIVERY_COMPLETE, DIRECTED_RECV, DomainAttr, EP_RDM, EpAttr, FabricAttr,

@@ -1,4 +1,4 @@
-//! What calls of the program find: messages, ends of sends, ends of peers.
+//! Progress: messages, ends of sends and ends of peers, found by calls of the program.
 
 use crate::abi::{ADDR_UNSPEC, DELIVERY_COMPLETE, MULTI_RECV, RECV, REMOTE_CQ_DATA, SEND};
 use crate::code::{Code, Outcome};

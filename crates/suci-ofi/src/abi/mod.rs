@@ -7,6 +7,9 @@ mod constants;
 mod ops;
 mod queues;
 
+#[cfg(test)]
+mod tests;
+
 pub(crate) use constants::*;
 pub(crate) use ops::*;
 pub(crate) use queues::*;
