@@ -32,9 +32,10 @@ TOOL_PROFILE := CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off 
 # Needed to build, as command:package pairs: linker, libc and, for rustup, curl with certificates.
 BUILD_TOOLS := cc:gcc cc:libc6-dev curl:curl curl:ca-certificates
 
-# Called by the tests, as command:package pairs.
+# Used by the tests, as pairs of a command, or of a file with its whole path, and its package.
 HOST_TOOLS := ip:iproute2 tc:iproute2 ethtool:ethtool nft:nftables sysctl:procps \
-	g++:g++ git:git valgrind:valgrind mandoc:mandoc cmake:cmake pkg-config:pkgconf swipl:swi-prolog-nox clang:clang python3:python3 fi_pingpong:libfabric-bin
+	g++:g++ git:git valgrind:valgrind mandoc:mandoc cmake:cmake pkg-config:pkgconf swipl:swi-prolog-nox clang:clang python3:python3 \
+	fi_pingpong:libfabric-bin /usr/include/rdma/fabric.h:libfabric-dev
 
 # Programs that the preloaded library is tried with, as command:package pairs.
 PRELOAD_TOOLS := iperf3:iperf3 sockperf:sockperf redis-server:redis-server redis-benchmark:redis-tools \
@@ -72,11 +73,12 @@ setup-rust: setup-build
 	have=$$(rustup target list --toolchain "$$channel" --installed); \
 	for t in $$targets; do grep -qx "$$t" <<<"$$have" || rustup target add --toolchain "$$channel" "$$t"; done
 
-# Installs the packages of those commands (command:package) that are missing, and says so first.
+# Installs the packages of those commands and files that are missing, and says so first.
 define INSTALL
 	@missing=(); \
 	for pair in $(1); do \
-	  PATH="$$PATH:/usr/sbin:/sbin" command -v "$${pair%%:*}" >/dev/null || missing+=("$${pair#*:}"); \
+	  what="$${pair%%:*}"; [[ $$what == /* && -e $$what ]] && continue; \
+	  PATH="$$PATH:/usr/sbin:/sbin" command -v "$$what" >/dev/null || missing+=("$${pair#*:}"); \
 	done; \
 	if [ "$${#missing[@]}" -gt 0 ]; then \
 	  echo "missing: $${missing[*]}"; \
