@@ -164,7 +164,7 @@ test: setup-rust setup-host ## Everything that a change must pass (under 20 minu
 	@echo "== test: every step of cargo xtask ci"
 	$(XTASK) ci
 
-nightly: setup-rust setup-host ## The tests of make test with every compiler, function and emulated link, and snippets five times
+nightly: setup-rust setup-host setup-bench ## The tests of make test with every compiler, function and emulated link, and snippets five times
 	@echo "== nightly: every combination of which make test tries a selection"
 	$(XTASK) nightly
 
